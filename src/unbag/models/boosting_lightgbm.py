@@ -15,6 +15,7 @@ So every tree of a text is checked before LightGBM reads it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -36,6 +37,8 @@ _MODELS_AT_HAND = 32
 
 # The bit of a decision that stands for a split by categories.
 _BY_CATEGORIES = 1
+_WHOLE = re.compile(r"-?[0-9]+")
+_ODD = re.compile(r"[^\n\x20-\x7e]")
 
 # What LightGBM may also call a parameter of `unbag.LLPBoostingClassifier`, and what cannot be set.
 _SPELLINGS = {
@@ -255,11 +258,15 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
     """
     head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
     with _damage_in_one_sentence():
+        # other spaces, lines and digits are read by Python in one way and by LightGBM in another
+        odd = _ODD.search(text)
+        if odd:
+            raise ValueError(f"it holds {odd[0]!r}")
         header = _fields(head)
-        sizes = [int(size) for size in header["tree_sizes"].split()]
+        sizes = [_whole(size) for size in header["tree_sizes"].split()]
         counts = {"num_class": n_outputs, "num_tree_per_iteration": n_outputs}
         counts["max_feature_idx"] = n_features - 1
-        wrong = [name for name, value in counts.items() if int(header[name]) != value]
+        wrong = [name for name, value in counts.items() if _whole(header[name]) != value]
         if wrong:
             raise ValueError(f"its {wrong[0]} is not {counts[wrong[0]]}")
         if sizes != [_length(tree) for tree in trees]:
@@ -302,7 +309,7 @@ def _length(tree: str) -> int:
 
 def _fields(lines: str) -> dict[str, str]:
     """Values of all lines by their names; a name that comes twice is refused."""
-    pairs = [line.partition("=")[::2] for line in lines.splitlines() if "=" in line]
+    pairs = [line.partition("=")[::2] for line in lines.split("\n") if "=" in line]
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a line is there twice")
@@ -310,9 +317,9 @@ def _fields(lines: str) -> dict[str, str]:
 
 
 def _check_tree(tree: dict[str, str], n_features: int) -> None:
-    n_leaves, n_sets = int(tree["num_leaves"]), int(tree["num_cat"])
+    n_leaves, n_sets = _whole(tree["num_leaves"]), _whole(tree["num_cat"])
     _check_length(tree, "leaf_value", n_leaves)
-    if int(tree["is_linear"]) != 0:
+    if _whole(tree["is_linear"]) != 0:
         raise ValueError("a leaf is no constant")
     n_nodes = n_leaves - 1
     if n_nodes == 0:
@@ -339,9 +346,16 @@ def _check_tree(tree: dict[str, str], n_features: int) -> None:
     _check_inside(sets, 0, n_sets, "set of categories")
 
 
+def _whole(text: str) -> int:
+    """A whole number as LightGBM writes it: Python alone would read 1_0 and +1, too."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text)
+
+
 def _numbers(tree: dict[str, str], name: str, length: int) -> list[int]:
     _check_length(tree, name, length)
-    return [int(value) for value in tree[name].split()]
+    return [_whole(value) for value in tree[name].split()]
 
 
 def _check_length(tree: dict[str, str], name: str, length: int) -> None:
