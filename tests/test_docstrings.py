@@ -21,6 +21,7 @@ from unbag.testing import all_estimators
 MODULES = (
     "bags",
     "models",
+    "inference",
     "model_selection",
     "evaluation",
     "reports",

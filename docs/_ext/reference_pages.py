@@ -25,6 +25,7 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
     ("models", "Models", ("models",)),
     ("model_selection", "Folds of whole bags", ("model_selection",)),
     ("evaluation", "Evaluation without labels", ("evaluation",)),
+    ("inference", "Inference for groups and samples", ("inference",)),
     ("reports", "Reports and pictures", ("reports",)),
     (
         "tables",

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from trial import Trial
 
 from unbag import LLPClassifier, LLPEMClassifier, bags_from_frame
-from unbag.evaluation import group_proportions
+from unbag.inference import group_estimates
 from unbag.paper import LMMCMClassifierCV
 from unbag.tables.features import make_features
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     print("The likelihood of the counts, which is the default")
     linear = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(X, y)
-    table = group_proportions(linear, X, y, race)
+    table = group_estimates(linear, X, y, "race")
     print(table)
     for g, group in enumerate(GROUPS):
         for c, name in enumerate(CANDIDATES):
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model.fit(numbers, y)
-        found = group_proportions(model, numbers, y, race, intervals=False).share
+        found = np.array([model.predict_proba(numbers[race == g]).mean(axis=0) for g in GROUPS])
         errors[what] = np.abs(found - truth).max()
         print(f"  {what}: {found[:, 2].round(3)}")
     print(f"  truth: {truth[:, 2].round(3)}")

@@ -2,7 +2,6 @@
 
 import html
 import json
-import re
 
 import numpy as np
 import pandas as pd
@@ -294,37 +293,3 @@ def test_a_title_needs_a_page(call, known):
     result = call("fit", "v.csv", "r.csv", *known, "-o", "m.unbag", "--title", "Visits")
     assert result.returncode == 2
     assert "--title is that of the page: --report PAGE" in result.stderr
-
-
-def test_shares_by_group(folder, known, frames, call, tmp_path):
-    tables = (folder / "visits.parquet", folder / "regions.csv")
-    how = ("--model", "linear", "--folds", 0, "-q", "-o", tmp_path / "m.unbag")
-    result = call("fit", *tables, *known, *how, "--group-by", "device")
-    assert result.returncode == 0, result.stderr
-    shown = result.stdout.partition("Proportions by device:\n")[2]
-    assert shown.startswith("group  rows  class  share  95% interval")
-    found = load_model(tmp_path / "m.unbag")
-    told = found.metadata["groups"]
-    assert [(one["group"], one["class"]) for one in told] == [
-        *[("desk", 0), ("desk", 1), ("phone", 0), ("phone", 1)]
-    ]
-    # shares of groups add up to the totals
-    total = sum(one["rows"] * one["share"] for one in told if one["class"] == 1)
-    assert total == pytest.approx(frames[1]["conversions"].sum(), abs=1)
-    assert found.metadata["fitted_with"]["encoding"] is None
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ("devise", "--group-by devise is not a feature; the features are fLength, fWidth"),
-        ("fWidth", r"--group-by fWidth would make \d+ groups, and more than 50 make no table"),
-    ],
-)
-def test_columns_that_make_no_groups(column, message, folder, known, call, tmp_path):
-    tables = (folder / "visits.parquet", folder / "regions.csv")
-    how = ("--model", "linear", "--folds", 0, "-q", "-o", tmp_path / "m.unbag")
-    result = call("fit", *tables, *known, *how, "--group-by", column)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert re.search(f"^unbag fit: error: {message}", result.stderr, re.MULTILINE)
-    assert not (tmp_path / "m.unbag").exists()

@@ -36,7 +36,7 @@ from unbag.cli.options import (
     number_or_name,
     table_place,
 )
-from unbag.cli.output import need, plain, records, say, show, show_json
+from unbag.cli.output import need, plain, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.training import (
     FITTING,
@@ -47,7 +47,7 @@ from unbag.cli.training import (
     has_known_counts,
     train_pipeline,
 )
-from unbag.evaluation import Evaluation, cross_val_evaluate, group_proportions
+from unbag.evaluation import Evaluation, cross_val_evaluate
 from unbag.evaluation.bag_effects import FEWEST_BAGS
 from unbag.evaluation.checks import check_features
 from unbag.evaluation.monitoring import make_monitoring_reference
@@ -60,7 +60,6 @@ from unbag.tables.scoring import Rule, make_rule
 # Options that do not go with --grouping, and why.
 _ONE_TABLE_ONLY = {
     "report": "a page shows how good the model is, which several tables of the same rows cannot",
-    "group_by": "proportions of groups are of one table of bags",
     "label_column": "labels of some rows are for one table of bags",
     "aggregates_query": "every --grouping is a table of its own; give files",
 }
@@ -77,9 +76,6 @@ _COUNTS_NOT_KNOWN = (
     "multiplicities. 'unbag evaluate' does it for any such bags of another time or place."
 )
 
-# Groups that make a table one can read.
-_MOST_GROUPS = 50
-
 _EXAMPLES = """examples:
   unbag fit visits.parquet regions.csv --bag region --positives conversions -o model.unbag
 
@@ -93,9 +89,6 @@ _EXAMPLES = """examples:
 
   the same by groups of which only totals are known, in one table:
   unbag fit results.csv results.csv --bag precinct --margins white,black --positives ann -o m.unbag
-
-  how each group voted, by precincts and a voter file:
-  unbag fit voters.csv results.csv --bag precinct --positives ann,bob,cy --group-by race -o m.unbag
 """
 
 
@@ -125,12 +118,6 @@ def add_command(commands: Any) -> None:
     )
     add_page(parser)
     parser.add_argument("--title", help="heading of that page")
-    parser.add_argument(
-        "--group-by",
-        metavar="COLUMN",
-        help="feature whose values make groups: print the proportion of each class in each of them, "
-        "with intervals, for which the model is fitted ten times more",
-    )
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -154,7 +141,6 @@ def run(options: argparse.Namespace) -> int:
     data = read_bags(options, keep_names=options.report is not None)
     if options.report is not None and not has_known_counts(data.y):
         options.parser.error("--report shows how good the model is, which needs known counts")
-    groups = None if options.group_by is None else _groups(options, data)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
@@ -172,10 +158,6 @@ def run(options: argparse.Namespace) -> int:
         "reference": _reference(trained, data),
         "training_bags": make_fingerprints(data.X, data.y),
     }
-    table = None
-    if groups is not None:
-        table = group_proportions(pipeline, data.X, data.y, groups)
-        metadata["groups"] = records(table.columns())
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
     say(f"Model: {options.output}")
     if options.report is not None:
@@ -191,8 +173,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         about = check_features(data.y, data.X, pipeline, fitted=True)
         show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
-    if table is not None and not options.json:
-        show(f"\nProportions by {options.group_by}:\n{table}")
     return 0
 
 
@@ -236,21 +216,6 @@ def _reference(trained: TrainedPipeline, data: BagData) -> dict[str, Any] | None
         trained.pipeline, data.X, data.y, out_of_fold=trained.out_of_fold
     )
     return reference.to_dict()
-
-
-def _groups(options: argparse.Namespace, data: BagData) -> Any:
-    """The group of each row, where a column makes groups of rows and not of one row each."""
-    if options.group_by not in data.X:
-        raise ValueError(
-            f"--group-by {options.group_by} is not a feature; the features are {listing(map(str, data.X.columns))}"
-        )
-    column = data.X[options.group_by]
-    if column.nunique() > _MOST_GROUPS:
-        raise ValueError(
-            f"--group-by {options.group_by} would make {column.nunique():,} groups, and more than "
-            f"{_MOST_GROUPS} make no table; give a column of fewer values"
-        )
-    return column.astype(object).where(column.notna(), "missing").to_numpy()
 
 
 def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespace) -> Evaluation:

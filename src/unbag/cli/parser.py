@@ -17,6 +17,7 @@ COMMANDS = {
     "predict": "classify the rows of a table",
     "export": "write a model file as an ONNX graph, which runs without Python",
     "evaluate": "estimate the accuracy of a saved model on new bags, without labels",
+    "groups": "shares of the classes in groups of rows, with intervals and bounds",
     "monitor": "say whether a saved model still holds when new totals arrive",
     "sample-labels": "sample rows to label, for an estimate without assumptions",
     "demo": "train from totals on a shipped data set and compare with the hidden labels",

@@ -1,4 +1,4 @@
-"""Accuracy without labels, checks of its assumptions, and estimates for groups and new bags.
+"""Accuracy without labels, checks of its assumptions.
 
 With unmixing weights W from all bags, Σ_i W[i, c] · (mean of h over bag i) estimates
 E[h(X) | class c] under label shift. For h a loss this is the corrected risk, for
@@ -15,7 +15,6 @@ from unbag.evaluation.evaluation import (
     estimate,
     evaluate,
 )
-from unbag.evaluation.groups import group_proportions
 from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.identification import identification_bounds
 from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
@@ -44,7 +43,6 @@ __all__ = [
     "estimate_with_labels",
     "evaluate",
     "evaluate_with_labels",
-    "group_proportions",
     "identification_bounds",
     "label_shift_test",
     "make_monitoring_reference",

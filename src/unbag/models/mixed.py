@@ -11,6 +11,7 @@ small variance.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
@@ -611,6 +612,36 @@ def fit_to_rows(
         Gives the likelihood of the coefficients of terms.
     """
     model._train(encoder, rows, likelihood_of)
+
+
+def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) -> LLPClassifier:
+    """A fitted model with the coefficients that it has where scores get an offset.
+
+    Variances, and the covariance of coefficients, stay as they are. Rows must be in the order of
+    their bags; offset has the shape (n_outputs, n_rows).
+    """
+    rows, bags = by_bag(model._encoder.encode(X), bags)
+    design = Design(model._terms, rows, bags.lengths)
+    # ℓ/φ − ½|β|²/σ² has its maximum where ℓ − ½φ|β|²/σ² has it
+    variances = np.array([term.standard_deviation for term in model.terms_]) ** 2
+    fixed = VarianceComponents(
+        groups=model._columns,
+        variances=variances / model.dispersion_,
+        n_outputs=model._theta.shape[0],
+        n_columns=model._theta.shape[1],
+        priors=[_PRIOR] * len(variances),
+        fixed=True,
+    )
+    fit = maximise(
+        DesignLikelihood(design, CountObservation(bags), offset),
+        model._theta,
+        fixed,
+        bag_effect=model.bag_effect_,
+        tol=model.tol,
+    )
+    other = copy(model)
+    other._theta = fit.theta
+    return other
 
 
 def by_bag(rows: EncodedRows, bags: Bags) -> tuple[EncodedRows, Bags]:

@@ -110,19 +110,26 @@ class DesignLikelihood:
     design : Design
     observation : CountObservation
         Of the same rows.
+    offset : ndarray of shape (n_outputs, n_rows), optional
+        Added to the scores.
     """
 
-    def __init__(self, design: Design, observation: CountObservation) -> None:
-        self._design, self._observation = design, observation
+    def __init__(
+        self, design: Design, observation: CountObservation, offset: Floats | float = 0.0
+    ) -> None:
+        self._design, self._observation, self._offset = design, observation, offset
         self.n_bags = observation.n_bags_aggregated
+
+    def _scores(self, theta: Floats) -> Floats:
+        return self._design.scores(theta) + self._offset
 
     def value(self, theta: Floats) -> float:
         """ℓ(θ)."""
-        return self._observation.value(self._design.scores(theta))
+        return self._observation.value(self._scores(theta))
 
     def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
         """ℓ(θ), its gradient and, if it is wanted, H."""
-        scores = self._design.scores(theta)
+        scores = self._scores(theta)
         value, residual = self._observation.value_and_residual(scores)
         H = None
         if information:
@@ -131,7 +138,7 @@ class DesignLikelihood:
 
     def curvature(self, theta: Floats) -> DesignCurvature:
         """H at θ, without a matrix."""
-        scores = self._design.scores(theta)
+        scores = self._scores(theta)
         _, residual = self._observation.value_and_residual(scores)
         information = self._observation.information(scores, residual)
         return DesignCurvature(self._design, self._observation, information)
@@ -141,7 +148,7 @@ class DesignLikelihood:
         known = self._observation
         if known.n_outputs > 1 or self.n_bags == 0:
             return None
-        scores = self._design.scores(theta)
+        scores = self._scores(theta)
         predicted, variances = known.sums(scores)
         p = expit(scores)
         leverages = np.zeros(len(predicted))
@@ -153,7 +160,8 @@ class DesignLikelihood:
 
     def with_bag_effect(self, variance: float) -> DesignLikelihood:
         """The same with random intercepts of a variance."""
-        return DesignLikelihood(self._design, self._observation.with_bag_effect(variance))
+        other = self._observation.with_bag_effect(variance)
+        return DesignLikelihood(self._design, other, self._offset)
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
@@ -162,7 +170,7 @@ class DesignLikelihood:
     def bag_products(self, theta: Floats) -> Floats:
         """J."""
         known = self._observation
-        _, residual = known.value_and_residual(self._design.scores(theta))
+        _, residual = known.value_and_residual(self._scores(theta))
         # instances of known label are bags of their own, though a row may stand for many
         apart = np.repeat(known.labelled, known.lengths)
         return self._design.bag_products(residual / np.where(apart, known.multiplicity, 1.0) ** 0.5)

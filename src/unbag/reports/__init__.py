@@ -9,6 +9,7 @@ pandas; both come with ``pip install unbag[report]``.
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.calibration import CalibrationDisplay
 from unbag.reports.effects import EffectsDisplay
+from unbag.reports.groups import GroupsDisplay, GroupSensitivityDisplay
 from unbag.reports.importance import ImportanceDisplay
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.report import Report, model_report
@@ -18,6 +19,8 @@ __all__ = [
     "BagsDisplay",
     "CalibrationDisplay",
     "EffectsDisplay",
+    "GroupSensitivityDisplay",
+    "GroupsDisplay",
     "ImportanceDisplay",
     "LabelShiftDisplay",
     "Report",

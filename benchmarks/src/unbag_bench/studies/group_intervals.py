@@ -1,4 +1,4 @@
-"""How often the intervals of `unbag.evaluation.group_proportions` hold the share of a class in a group.
+"""How often the intervals of `unbag.inference.group_estimates` hold the share of a class in a group.
 
 Bags of 40 rows in three groups, of which the smallest has 7% of all rows, and an age. In one world
 covariate shift: bags differ in who is in them; in the other label shift:
@@ -15,13 +15,13 @@ import numpy as np
 from scipy.special import expit
 
 from unbag import LLPClassifier, bag_target
-from unbag.evaluation import group_proportions
+from unbag.inference import group_estimates
 from unbag_bench.study import Row, Study, Task, table
 
 SIZE = 40
 GROUPS = ("large", "middle", "small")
 LOG_ODDS = np.array([-0.8, 0.9, 0.2])
-# Rows of "penalty 1e-4" and "search" are of linear models of commit 206f41b.
+# Rows of "penalty 1e-4" and "search" are of linear models and a jackknife, of commit 206f41b.
 MODELS = {"mixed": lambda: LLPClassifier(kernel=None)}
 
 
@@ -54,7 +54,7 @@ def measure(world: str, model: str, bags: int, draws: int) -> Row:
     found = []
     for seed in range(draws):
         X, y, group, truth = draw(world, bags, seed)
-        one = group_proportions(MODELS[model]().fit(X, y), X, y, group)
+        one = group_estimates(MODELS[model]().fit(X, y), X, y, group)
         low, high, share = one.low[:, 1], one.high[:, 1], one.share[:, 1]
         found.append([(low <= truth) & (truth <= high), high - low, share - truth])
     held, width, error = np.mean(found, axis=0)

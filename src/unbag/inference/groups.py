@@ -1,0 +1,373 @@
+"""Shares of the classes in groups of rows, from the posterior of a mixed model: `group_estimates`.
+
+Groups are made by a column, such as race; bags, such as precincts, hold several of them. Each draw
+takes coefficients from their posterior, and then labels of all rows given these and what is known
+of the counts (`unbag.inference.label_draws`). Shares of a draw are those of a finite population: over
+the groups of a bag they add up to its counts. Random intercepts of bags cancel given exact counts,
+and noisy counts are drawn with them. No model is fitted again.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.utils import _safe_indexing
+
+from unbag._arrays import Floats, Ints
+from unbag._checks import check_count, check_inside
+from unbag._optional import make_frame
+from unbag._text import WIDTH, quoted, shown, table_lines
+from unbag.inference.contrasts import Contrast, interval, make_contrast
+from unbag.inference.grouped_rows import (
+    ROWS_AT_A_TIME,
+    GroupedRows,
+    duncan_davis_bounds,
+    duncan_davis_counts,
+    find_name,
+    read_groups_by,
+)
+from unbag.inference.posterior import PosteriorScores, draw_shares
+from unbag.inference.regression import Goodman, goodman_regression, indistinct_groups
+
+_WARNING = (
+    "Estimates go by the model: equal rows are taken to have equal log-odds in all bags, up to a "
+    "random intercept. Where a group differs between bags for other reasons (aggregation bias), "
+    "estimates and intervals are wrong and counts cannot show it: see group_sensitivity. Bounds hold "
+    "in any case."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupEstimates:
+    """Shares of the classes in groups of rows; printing it shows the table.
+
+    Attributes
+    ----------
+    groups : ndarray of shape (n_groups,)
+        The groups.
+    classes : ndarray of shape (n_classes,)
+        Names of the classes.
+    sizes : ndarray of shape (n_groups,)
+        Instances of each group, by their weights; or counts of the population.
+    draws : ndarray of shape (n_draws, n_groups, n_classes)
+        Shares, by draws from the posterior.
+    least, most : ndarrays of shape (n_groups, n_classes)
+        Bounds of the shares whatever the model (Duncan and Davis).
+    bag_ids : ndarray of shape (n_bags,)
+        Names of the bags.
+    bag_sizes : ndarray of shape (n_bags, n_groups)
+        Instances of each group in each bag.
+    bag_counts : ndarray of shape (n_bags, n_classes)
+        What is known of each bag.
+    bag_draws : ndarray of shape (5, n_bags, n_groups, n_classes)
+        Of each bag: mean share, lower and upper limit, and bounds; NaN where a group is not in it.
+    goodman : Goodman
+        The same shares by ecological regression, for comparison.
+    confidence_level : float
+        Posterior probability of intervals.
+    notes : tuple of str
+        What to be wary of.
+    """
+
+    groups: NDArray[Any]
+    classes: NDArray[Any]
+    sizes: Floats
+    draws: Floats
+    least: Floats
+    most: Floats
+    bag_ids: NDArray[Any]
+    bag_sizes: Ints
+    bag_counts: Floats
+    bag_draws: Floats
+    goodman: Goodman
+    confidence_level: float
+    notes: tuple[str, ...]
+
+    @property
+    def share(self) -> Floats:
+        """Posterior means (n_groups, n_classes)."""
+        return self.draws.mean(axis=0)
+
+    @property
+    def low(self) -> Floats:
+        """Lower limits of intervals (n_groups, n_classes)."""
+        return interval(self.draws, self.confidence_level)[0]
+
+    @property
+    def high(self) -> Floats:
+        """Upper limits of intervals (n_groups, n_classes)."""
+        return interval(self.draws, self.confidence_level)[1]
+
+    @property
+    def table(self) -> Any:
+        """One row for each group and class, as a pandas DataFrame."""
+        return make_frame(self.columns())
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of `table`, by name."""
+        n = len(self.classes)
+        names = ("share", "low", "high", "least", "most")
+        return {
+            "group": np.repeat(self.groups, n),
+            "class": np.tile(self.classes, len(self.groups)),
+            "size": np.repeat(self.sizes, n),
+            **{name: getattr(self, name).ravel() for name in names},
+            "goodman": self.goodman.share.ravel(),
+            "goodman_error": self.goodman.error.ravel(),
+        }
+
+    @property
+    def bags(self) -> Any:
+        """One row for each bag, group in it and class, as a pandas DataFrame."""
+        return make_frame(self.bag_columns())
+
+    def bag_columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of `bags`, by name."""
+        bag, group, of = np.indices(self.bag_draws.shape[1:]).reshape(3, -1)
+        there = self.bag_sizes[bag, group] > 0
+        bag, group, of = bag[there], group[there], of[there]
+        columns = {
+            "bag": self.bag_ids[bag],
+            "group": self.groups[group],
+            "class": self.classes[of],
+            "size": self.bag_sizes[bag, group],
+        }
+        names = ("share", "low", "high", "least", "most")
+        found = self.bag_draws[:, bag, group, of]
+        return columns | dict(zip(names, found, strict=True))
+
+    def contrast(
+        self, first: Any, second: Any, of: Any = None, kind: str = "difference"
+    ) -> Contrast:
+        """Compare two shares, with an interval and the probability that the first is larger.
+
+        Parameters
+        ----------
+        first, second : group, or (group, class)
+            The shares that are compared.
+        of : class, optional
+            The class, where groups are given alone; by default the second of two.
+        kind : {"difference", "ratio"}, default="difference"
+            First minus second, or first divided by second.
+
+        Returns
+        -------
+        contrast : Contrast
+            Print it, or read its attributes.
+        """
+        places = [self._place(name, of) for name in (first, second)]
+        names = [f"{self.groups[g]} ({self.classes[c]})" for g, c in places]
+        return make_contrast(
+            names,
+            [self.draws[:, g, c] for g, c in places],
+            [(self.least[g, c], self.most[g, c]) for g, c in places],
+            kind,
+            self.confidence_level,
+        )
+
+    def polarisation(self) -> dict[str, NDArray[Any]]:
+        """The class that each group prefers, and how probable that is.
+
+        Returns
+        -------
+        columns : dict of ndarray
+            "group", "preferred" class, its "probability", and "differs", the probability that all
+            groups do not prefer the same class.
+        """
+        best = self.draws.argmax(axis=2)
+        votes = np.stack([(best == c).mean(axis=0) for c in range(len(self.classes))])
+        differs = float((best != best[:, :1]).any(axis=1).mean())
+        return {
+            "group": self.groups,
+            "preferred": self.classes[votes.argmax(axis=0)],
+            "probability": votes.max(axis=0),
+            "differs": np.full(len(self.groups), differs),
+        }
+
+    def to_geojson(self, collection: dict[str, Any], key: str) -> dict[str, Any]:
+        """Join estimates of bags to the features of a map, as properties.
+
+        Parameters
+        ----------
+        collection : dict
+            GeoJSON FeatureCollection, as ``json.load`` gives it.
+        key : str
+            Property that names the bag.
+
+        Returns
+        -------
+        collection : dict
+            A copy with properties such as "black: yes", "black: yes, low" and "black: yes, high"
+            for features whose bag has estimates.
+        """
+        found: dict[str, dict[str, float]] = {}
+        columns = self.bag_columns()
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+            own = dict(zip(columns, row, strict=True))
+            name = f"{own['group']}: {own['class']}"
+            found.setdefault(str(own["bag"]), {}).update(
+                {name: own["share"], f"{name}, low": own["low"], f"{name}, high": own["high"]}
+            )
+        features = [
+            {
+                **each,
+                "properties": {
+                    **(each.get("properties") or {}),
+                    **found.get(str((each.get("properties") or {}).get(key)), {}),
+                },
+            }
+            for each in collection["features"]
+        ]
+        return {**collection, "features": features}
+
+    def _place(self, name: Any, of: Any) -> tuple[int, int]:
+        if isinstance(name, tuple) and len(name) == 2 and name not in self.groups.tolist():
+            name, of = name
+        if of is None and len(self.classes) > 2:
+            raise ValueError(f"of must name a class: one of {quoted(map(str, self.classes))}.")
+        of = self.classes[1] if of is None else of
+        return find_name(name, self.groups, "group"), find_name(of, self.classes, "class")
+
+    def __str__(self) -> str:
+        level = f"{100 * self.confidence_level:g}% interval"
+        heads = ("group", "size", "class", "share", level, "bounds", "Goodman")
+        rows, limits = [], (self.low, self.high)
+        for g, group in enumerate(self.groups):
+            for c, name in enumerate(self.classes):
+                first = (shown(group, 24), f"{self.sizes[g]:,.0f}") if c == 0 else ("", "")
+                spans = [
+                    _span(*(one[g, c] for one in pair))
+                    for pair in (limits, (self.least, self.most))
+                ]
+                found = (f"{self.share[g, c]:.3f}", *spans, f"{self.goodman.share[g, c]:.3f}")
+                rows.append((*first, shown(name, 24), *found))
+        notes = [textwrap.fill(note, WIDTH) for note in self.notes]
+        return "\n".join([*table_lines(heads, rows), "", *notes])
+
+    __repr__ = __str__
+
+
+def group_estimates(
+    model: Any,
+    X: Any,
+    y: Any,
+    by: Any,
+    *,
+    weights: ArrayLike | None = None,
+    population: tuple[Any, ArrayLike] | None = None,
+    n_draws: int = 200,
+    confidence_level: float = 0.95,
+    random_state: int = 0,
+) -> GroupEstimates:
+    """Estimate the share of each class in groups of rows, overall and in each bag.
+
+    Parameters
+    ----------
+    model : LLPClassifier, or a pipeline that ends with one
+        Fitted to ``X`` and ``y``.
+    X : array or data frame with n_instances rows
+        What says which group a row is in should be among its columns.
+    y : structured array from `unbag.bag_target`
+        The bag of each row and its counts; rows may stand for several by a multiplicity.
+    by : str, list of str, or array-like of shape (n_instances,)
+        Columns of ``X`` that make the groups, or the group of each row.
+    weights : array-like of shape (n_instances,), optional
+        Weights of the rows in shares over all bags, such as survey weights.
+    population : (X, counts), optional
+        Cells of a population, with the columns of ``X``, and how many people each holds: shares over
+        all bags are then those of the population (poststratification). ``by`` must name columns.
+    n_draws : int, default=200
+        Draws from the posterior.
+    confidence_level : float, default=0.95
+        Posterior probability of intervals.
+    random_state : int, default=0
+        Seed of the draws.
+
+    Returns
+    -------
+    estimates : GroupEstimates
+        Print it, or take ``estimates.table``, ``.bags`` and ``.contrast(...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import LLPClassifier, bag_target
+    >>> from unbag.inference import group_estimates
+    >>> rng = np.random.default_rng(0)
+    >>> precinct = np.repeat(np.arange(60), 50)
+    >>> old = rng.uniform(size=3000) < rng.uniform(0.1, 0.9, size=60)[precinct]
+    >>> vote = rng.uniform(size=3000) < np.where(old, 0.7, 0.3)
+    >>> y = bag_target(precinct, counts=np.bincount(precinct, vote)[precinct])
+    >>> X = old[:, None].astype(float)
+    >>> model = LLPClassifier(kernel=None).fit(X, y)
+    >>> estimates = group_estimates(model, X, y, np.where(old, "old", "young"))
+    >>> estimates.share[:, 1].round(1)
+    array([0.7, 0.3])
+    >>> estimates.contrast("old", "young").probability
+    1.0
+    """
+    check_inside(confidence_level, "confidence_level")
+    check_count(n_draws, "n_draws", 10)
+    rows = GroupedRows.read(X, y, by, weights)
+    posterior = PosteriorScores(model, rows.bags, n_draws, random_state)
+    draws, bag_draws = draw_shares(rows, posterior, confidence_level)
+    bounds = duncan_davis_bounds(rows)
+    inside = np.maximum(rows.inside, 1)[:, :, None]
+    there = (rows.inside > 0)[:, :, None]
+    sharp = [np.where(there, one / inside, np.nan) for one in duncan_davis_counts(rows)]
+    sizes = rows.sizes
+    if population is not None:
+        draws, sizes = _of_population(rows, posterior, population, by)
+        bounds = np.zeros_like(draws[0]), np.ones_like(draws[0])
+    goodman = goodman_regression(rows.inside, rows.bags.proportions)
+    names = rows.bags.class_names
+    notes = [_WARNING, *indistinct_groups(rows.names, names, draws, sizes, confidence_level)]
+    return GroupEstimates(
+        groups=rows.names,
+        classes=names,
+        sizes=sizes,
+        draws=draws,
+        least=bounds[0],
+        most=bounds[1],
+        bag_ids=rows.bags.ids,
+        bag_sizes=rows.inside,
+        bag_counts=rows.bags.counts,
+        bag_draws=np.stack([*bag_draws, *sharp]),
+        goodman=goodman,
+        confidence_level=confidence_level,
+        notes=tuple(notes),
+    )
+
+
+def _of_population(
+    rows: GroupedRows, posterior: PosteriorScores, population: tuple[Any, ArrayLike], by: Any
+) -> tuple[Floats, Floats]:
+    """Draws of shares of the groups of a population, and their sizes."""
+    cells, counts = population
+    number = np.asarray(counts, dtype=float)
+    names, code = read_groups_by(cells, by, len(number))
+    place = {name: g for g, name in enumerate(rows.names.tolist())}
+    strange = [name for name in names.tolist() if name not in place]
+    if strange:
+        raise ValueError(f"The population has the group {strange[0]!r}, which X has not.")
+    code = np.array([place[name] for name in names.tolist()])[code]
+    sizes, total = np.zeros(len(rows.names)), 0.0
+    for start in range(0, len(number), ROWS_AT_A_TIME):
+        part = slice(start, start + ROWS_AT_A_TIME)
+        scores = posterior(_safe_indexing(cells, np.arange(len(number))[part]))
+        # averaged over random intercepts of bags (probit approximation)
+        effect = getattr(posterior.model, "bag_effect_", 0.0)
+        p = softmax(scores / np.sqrt(1.0 + np.pi * effect / 8.0), axis=1) * number[part]
+        member = code[part] == np.arange(len(sizes))[:, None]
+        total = total + np.einsum("scj,gj->sgc", p, member, optimize=True)
+        sizes = sizes + member @ number[part]
+    return total / np.maximum(sizes, 1e-12)[:, None], sizes
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:.3f} to {high:.3f}"

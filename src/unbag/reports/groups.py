@@ -1,0 +1,246 @@
+"""Pictures of shares by group, and the page of ``unbag groups``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unbag._files import write_whole
+from unbag._provenance import provenance, versions_line
+from unbag._text import counted, percent, shown
+from unbag.inference.groups import GroupEstimates
+from unbag.inference.sensitivity import GroupSensitivity
+from unbag.reports.drawing import (
+    BLUE,
+    CLASS_COLOURS,
+    FAINT,
+    GREY,
+    ORANGE,
+    SinglePicture,
+    add_legend,
+)
+from unbag.reports.page import Finding, NumberTable, Origin, Picture, Section, Tile, make_page
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupsDisplay(SinglePicture):
+    """A picture of shares by group.
+
+    Attributes
+    ----------
+    estimates : GroupEstimates
+        What `unbag.inference.group_estimates` gives.
+    kind : {"forest", "tomography", "density"}, default="forest"
+        Shares with intervals and bounds; for two groups, the line of possible shares of each bag,
+        and its estimate; or the distribution of estimates over bags.
+    of : class, optional
+        The class; by default the second of two, and else the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.inference import group_estimates
+    >>> from unbag.reports import GroupsDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    >>> found = group_estimates(model, data.X, data.y, by=data.X[:, 0] > 0)
+    >>> GroupsDisplay(found, "tomography").plot().get_xlabel()
+    'share of 1 in False'
+    """
+
+    estimates: GroupEstimates
+    kind: str = "forest"
+    of: Any = None
+
+    def frame(self) -> Any:
+        """The table of estimates, or that of bags.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
+        return self.estimates.table if self.kind == "forest" else self.estimates.bags
+
+    @property
+    def _class(self) -> int:
+        names = [str(name) for name in self.estimates.classes]
+        if self.of is not None:
+            return names.index(str(self.of))
+        return 1 if len(names) == 2 else 0
+
+    def _draw(self, ax: Any) -> None:
+        draw: dict[str, Callable[[Any, int], None]] = {
+            "forest": self._forest,
+            "tomography": self._tomography,
+            "density": self._density,
+        }
+        draw[self.kind](ax, self._class)
+
+    def _forest(self, ax: Any, c: int) -> None:
+        e = self.estimates
+        place = np.arange(len(e.groups))[::-1]
+        ax.hlines(place, e.least[:, c], e.most[:, c], color=FAINT, linewidth=6, label="bounds")
+        level = f"{percent(e.confidence_level, None)} interval"
+        ax.hlines(place, e.low[:, c], e.high[:, c], color=BLUE, linewidth=2, label=level)
+        ax.plot(e.share[:, c], place, "o", color=BLUE, markersize=5)
+        ax.plot(e.goodman.share[:, c], place, "x", color=ORANGE, markersize=5, label="Goodman")
+        ax.set_yticks(place, [shown(name, 24) for name in e.groups])
+        ax.set(xlabel=f"share of {shown(e.classes[c], 24)}", xlim=(-0.02, 1.02))
+        add_legend(ax, loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=3, fontsize=8)
+
+    def _tomography(self, ax: Any, c: int) -> None:
+        e = self.estimates
+        if len(e.groups) != 2:
+            raise ValueError(f"A tomography plot is of two groups, and there are {len(e.groups)}.")
+        share, _, _, least, most = e.bag_draws[:, :, :, c]
+        # along its line, one group has the most where the other has the least
+        for b in range(len(share)):
+            ax.plot(
+                [least[b, 0], most[b, 0]], [most[b, 1], least[b, 1]], color=FAINT, linewidth=0.8
+            )
+        ax.plot(share[:, 0], share[:, 1], ".", color=BLUE, markersize=4, label="bags")
+        ax.plot(e.share[0, c], e.share[1, c], "D", color=ORANGE, label="all together")
+        names = [f"share of {shown(e.classes[c], 16)} in {shown(g, 16)}" for g in e.groups]
+        ax.set(xlabel=names[0], ylabel=names[1], xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        add_legend(ax)
+
+    def _density(self, ax: Any, c: int) -> None:
+        e, grid = self.estimates, np.linspace(0, 1, 201)
+        for g, name in enumerate(e.groups[: len(CLASS_COLOURS)]):
+            there = e.bag_sizes[:, g] > 0
+            value, weight = e.bag_draws[0, there, g, c], e.bag_sizes[there, g]
+            width = max(1.06 * float(value.std()) * len(value) ** -0.2, 0.01)
+            bumps = np.exp(-0.5 * ((grid[:, None] - value) / width) ** 2)
+            height = bumps @ weight / (weight.sum() * width * np.sqrt(2 * np.pi))
+            ax.plot(grid, height, color=CLASS_COLOURS[g], label=shown(name, 20))
+        ax.set(xlabel=f"share of {shown(e.classes[c], 24)} in a bag", ylabel="density", xlim=(0, 1))
+        ax.set_ylim(bottom=0)
+        add_legend(ax)
+
+    def __str__(self) -> str:
+        return str(self.estimates)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupSensitivityDisplay(SinglePicture):
+    """The estimate over the strength of an unobserved contextual effect.
+
+    Attributes
+    ----------
+    sensitivity : GroupSensitivity
+        What `unbag.inference.group_sensitivity` gives.
+    """
+
+    sensitivity: GroupSensitivity
+
+    def frame(self) -> Any:
+        """One row for each δ.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
+        return self.sensitivity.table
+
+    def _draw(self, ax: Any) -> None:
+        s = self.sensitivity
+        for bound in s.bounds:
+            ax.axhline(bound, color=FAINT, linewidth=3)
+        ax.axhline(s.threshold, color=GREY, linestyle=":")
+        ax.fill_between(s.delta, s.low, s.high, color=BLUE, alpha=0.2, linewidth=0)
+        ax.plot(s.delta, s.estimate, color=BLUE, marker="o", markersize=3)
+        for name, (delta, _) in list(s.benchmarks.items())[:3]:
+            ax.axvline(delta, color=ORANGE, linewidth=0.8)
+            ax.annotate(
+                shown(name, 16), (delta, ax.get_ylim()[1]), rotation=90, va="top", fontsize=7
+            )
+        ax.set(xlabel="δ: log-odds by share of the group in the bag", ylabel="estimate")
+
+    def __str__(self) -> str:
+        return str(self.sensitivity)
+
+
+def groups_page(
+    path: Path,
+    estimates: GroupEstimates,
+    sensitivities: list[GroupSensitivity],
+    *,
+    model: Any,
+    title: str = "Shares by group",
+    command: str | None = None,
+) -> None:
+    """Write a page with tables and pictures of shares by group, and what would overturn them."""
+    columns = estimates.columns()
+    rows = tuple(
+        tuple(f"{v:.3f}" if isinstance(v, float) else shown(v) for v in row)
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+    )
+    names = [
+        str(name)
+        for name in (estimates.classes[1:] if len(estimates.classes) == 2 else estimates.classes)
+    ]
+    kinds = ["forest", "density"] + (["tomography"] if len(estimates.groups) == 2 else [])
+    captions = {
+        "forest": "Shares of {} with intervals, bounds and ecological regression.",
+        "density": "Estimates of {} in each bag, weighted by size.",
+        "tomography": "Possible shares of {} of each bag, and estimates.",
+    }
+    pictures = tuple(
+        Picture(
+            GroupsDisplay(estimates, kind, name).plot,
+            captions[kind].format(name),
+            captions[kind].format(name),
+        )
+        for name in names[:6]
+        for kind in kinds
+    )
+    notes = tuple(
+        Finding(note, "warning" if k == 0 else "note") for k, note in enumerate(estimates.notes)
+    )
+    table = NumberTable("Shares by group", tuple(columns), rows)
+    sections = [Section("shares", "Shares by group", notes, pictures, (table,))]
+    polarised = estimates.polarisation()
+    first = zip(
+        *(polarised[key].tolist() for key in ("group", "preferred", "probability")), strict=True
+    )
+    words = "; ".join(f"{g}: {c} (probability {p:.3f})" for g, c, p in first)
+    text = f"Preferred class of each group: {words}. Groups differ with probability {polarised['differs'][0]:.3f}."
+    sections.append(Section("polarisation", "Polarisation", (Finding(text),)))
+    for k, found in enumerate(sensitivities):
+        picture = Picture(GroupSensitivityDisplay(found).plot, found.what, found.summary)
+        section = Section(
+            f"sensitivity{k}", f"Sensitivity: {found.what}", (Finding(found.summary),), (picture,)
+        )
+        sections.append(section)
+    origin = provenance()
+    made = Origin(
+        command, repr(model), f"{versions_line(origin)}; {origin['machine']}; {origin['date']}"
+    )
+    facts = [
+        ("Bags", counted(len(estimates.bag_ids), "bag")),
+        ("Groups", str(len(estimates.groups))),
+    ]
+    tiles = [
+        Tile(
+            f"{shown(g, 24)}: {shown(names[0], 24)}",
+            percent(float(s), 1),
+            f"{percent(float(low), 1)} to {percent(float(high), 1)}",
+        )
+        for g, s, low, high in zip(
+            estimates.groups[:6],
+            *(
+                getattr(estimates, what)[:6, -1 if len(names) == 1 else 0]
+                for what in ("share", "low", "high")
+            ),
+            strict=True,
+        )
+    ]
+    write_whole(path, make_page(title, facts, tiles, sections, made))

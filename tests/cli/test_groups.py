@@ -1,0 +1,45 @@
+"""``unbag groups``."""
+
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture
+def model(folder, known, call, tmp_path):
+    path = tmp_path / "m.unbag"
+    tables = (folder / "visits.parquet", folder / "regions.csv")
+    result = call("fit", *tables, *known, "--model", "linear", "--folds", 0, "-q", "-o", path)
+    assert result.returncode == 0, result.stderr
+    return path, *tables
+
+
+def test_shares_contrast_and_page(model, known, frames, call, tmp_path):
+    page = tmp_path / "groups.html"
+    how = ("--by", "device", "--contrast", "desk-phone", "--draws", 40)
+    result = call("groups", *model, *known[:4], *how, "--report", page)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("group  size  class  share  95% interval")
+    assert "desk (1) − phone (1)" in result.stdout
+    assert "partial R²" in result.stdout or "No contextual effect" in result.stdout
+    text = page.read_text(encoding="utf-8")
+    assert text.count('class="picture"') >= 4
+    assert "Shares by device" in text
+    found = json.loads(call("groups", *model, *known[:4], *how, "--json").stdout)
+    total = sum(one["size"] * one["share"] for one in found["groups"] if one["class"] == 1)
+    assert total == pytest.approx(frames[1]["conversions"].sum(), abs=0.01)
+    assert found["contrasts"][0]["first"] == "desk (1)"
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        (("--by", "fWidth"), 1, r"--by fWidth would make \S+ groups, and more than 50 make no"),
+        (("--by", "device", "--contrast", "desk-fax"), 2, "names no two groups, such as desk, ph"),
+    ],
+)
+def test_what_makes_no_groups(how, code, message, model, known, call):
+    result = call("groups", *model, *known[:4], *how)
+    assert (result.returncode, result.stdout) == (code, "")
+    assert re.search(message, result.stderr)

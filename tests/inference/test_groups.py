@@ -1,0 +1,221 @@
+"""Shares by group: totals and bounds against enumeration, estimates against simulated truth."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from unbag import LLPClassifier, LLPEMClassifier, bag_target, check_bag_target
+from unbag.inference import group_estimates
+from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds
+from unbag.inference.regression import goodman_regression, indistinct_groups
+
+KINDS = np.array(["black", "latino", "white"])
+NAMES = ["Ann", "Bob", "Cy"]
+
+
+def precincts(seed, n_bags=40, size=30):
+    """Voters of three groups and three candidates, with the same log-odds in all precincts."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n_bags), size)
+    mix = rng.dirichlet([1.2, 1.2, 0.8], n_bags)[bag].cumsum(axis=1)
+    group = (mix < rng.uniform(size=len(bag))[:, None]).sum(axis=1)
+    age = rng.normal(size=len(bag))
+    odds = np.array([[0.0, -0.2, -1.4], [0.0, 0.5, -1.1], [-1.2, -0.6, 0.5]])[group]
+    odds = np.exp(odds + np.outer(age, [0, 0.4, -0.3]))
+    edges = (odds / odds.sum(axis=1, keepdims=True)).cumsum(axis=1)
+    vote = (edges < rng.uniform(size=len(bag))[:, None]).sum(axis=1)
+    counts = np.stack([np.bincount(bag, vote == c, n_bags) for c in range(3)], axis=1)
+    y = bag_target(bag, counts=counts[bag], class_names=NAMES)
+    X = pd.DataFrame({"age": age, "race": KINDS[group]})
+    truth = np.array([[np.mean(vote[group == g] == c) for c in range(3)] for g in range(3)])
+    return X, y, truth
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, truth = precincts(0)
+    model = LLPClassifier(kernel=None).fit(X, y)
+    return model, X, y, truth, group_estimates(model, X, y, "race")
+
+
+def test_shares_add_up_to_the_totals_in_every_draw(fitted):
+    *_, y, _, found = fitted
+    total = np.einsum("g,sgc->sc", found.sizes, found.draws) / found.sizes.sum()
+    np.testing.assert_allclose(total, np.tile(check_bag_target(y).class_shares, (200, 1)))
+    of_bags = np.einsum("bg,bgc->bc", found.bag_sizes, np.nan_to_num(found.bag_draws[0]))
+    np.testing.assert_allclose(of_bags, found.bag_counts, atol=1e-4)
+
+
+def test_intervals_hold_the_truth_and_lie_within_bounds(fitted):
+    *_, truth, found = fitted
+    assert ((found.low <= truth) & (truth <= found.high)).sum() >= 7  # of 9
+    for share in (found.low, found.share, found.high, truth):
+        assert ((found.least <= share) & (share <= found.most)).all()
+    _, low, high, least, most = found.bag_draws
+    there = found.bag_sizes > 0
+    assert (least[there] <= low[there] + 1e-6).all()
+    assert (high[there] <= most[there] + 1e-6).all()
+    assert np.isnan(low[~there]).all()
+
+
+def test_bounds_are_those_of_all_labels_that_agree_with_the_counts():
+    bag, group = np.array([0, 0, 0, 1, 1, 1, 1]), np.array([0, 1, 1, 0, 0, 1, 2])
+    counts = np.array([[1, 1, 1], [3, 0, 1]])
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0])
+    labels = np.array(list(product(range(3), repeat=len(bag))))
+    of_class = labels[:, :, None] == np.arange(3)
+    agree = np.all([(of_class[:, bag == b].sum(axis=1) == counts[b]).all(1) for b in (0, 1)], 0)
+    y = bag_target(bag, counts=counts[bag])
+    for w in (np.ones(7), weights):
+        shares = [
+            np.average(of_class[agree][:, group == g], axis=1, weights=w[group == g])
+            for g in range(3)
+        ]
+        least, most = duncan_davis_bounds(GroupedRows.read(np.zeros((7, 1)), y, group, w))
+        np.testing.assert_allclose(least, np.min(shares, axis=1))
+        np.testing.assert_allclose(most, np.max(shares, axis=1))
+
+
+def test_rows_that_stand_for_several_give_what_repeated_rows_give():
+    X, y, _ = precincts(1, n_bags=30)
+    X = X[["race"]]
+    cells = X.assign(bag=y["bag"]).value_counts(sort=False).reset_index()
+    counts = dict(zip(y["bag"].tolist(), np.round(y["proportion"] * 30), strict=True))
+    short = bag_target(
+        cells["bag"].to_numpy(), counts=counts, multiplicity=cells["count"], class_names=NAMES
+    )
+    margins = cells[["race"]]
+    long, few = (
+        group_estimates(LLPClassifier(kernel=None).fit(*one), *one, "race")
+        for one in ((X, y), (margins, short))
+    )
+    np.testing.assert_array_equal(few.sizes, long.sizes)
+    np.testing.assert_allclose(few.least, long.least)
+    np.testing.assert_allclose(few.goodman.share, long.goodman.share)
+    # Monte-Carlo errors are at most .004 each
+    np.testing.assert_allclose(few.share, long.share, atol=0.012)
+    np.testing.assert_allclose(few.high - few.low, long.high - long.low, rtol=0.3)
+
+
+def test_ecological_regression_is_weighted_least_squares():
+    rng = np.random.default_rng(0)
+    inside = rng.integers(1, 20, size=(15, 3))
+    truth = np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    share = inside / inside.sum(axis=1, keepdims=True)
+    exact = goodman_regression(inside, share @ truth)
+    np.testing.assert_allclose(exact.share, truth)
+    np.testing.assert_allclose(exact.error, 0, atol=1e-8)
+    noisy = share @ truth + 0.05 * rng.normal(size=(15, 2))
+    root = np.sqrt(inside.sum(axis=1))[:, None]
+    wanted = np.linalg.lstsq(share * root, noisy * root, rcond=None)[0]
+    np.testing.assert_allclose(goodman_regression(inside, noisy).share, wanted)
+
+
+def test_contrasts_are_those_of_draws(fitted):
+    found = fitted[-1]
+    one = found.contrast("black", "white", of="Ann")
+    assert one.estimate == pytest.approx(found.share[0, 0] - found.share[2, 0])
+    assert (one.least, one.most) == pytest.approx(
+        (found.least[0, 0] - found.most[2, 0], found.most[0, 0] - found.least[2, 0])
+    )
+    assert one.probability == np.mean(found.draws[:, 0, 0] > found.draws[:, 2, 0])
+    ratio = found.contrast(("black", "Ann"), ("black", "Cy"), kind="ratio")
+    assert ratio.estimate == pytest.approx(np.median(found.draws[:, 0, 0] / found.draws[:, 0, 2]))
+    assert "black (Ann) − white (Ann)" in str(one)
+
+
+def test_the_preferred_class_has_a_probability(fitted):
+    found = fitted[-1].polarisation()
+    assert found["preferred"][1:].tolist() == ["Bob", "Cy"]
+    assert (found["probability"][1:] > 0.95).all()
+    assert found["differs"][0] > 0.99
+
+
+def test_maps_get_the_estimates_of_their_bags(fitted):
+    found = fitted[-1]
+    places = [{"type": "Feature", "properties": {"id": name}} for name in ("3", "nowhere")]
+    joined = found.to_geojson({"type": "FeatureCollection", "features": places}, "id")
+    first, second = (each["properties"] for each in joined["features"])
+    assert first["black: Ann"] == pytest.approx(found.bag_draws[0, 3, 0, 0])
+    assert second == {"id": "nowhere"}
+    assert places[0]["properties"] == {"id": "3"}
+
+
+def test_a_population_of_the_rows_themselves_has_their_shares(fitted):
+    model, X, y, _, found = fitted
+    other = group_estimates(model, X, y, "race", population=(X, np.full(len(X), 2.0)))
+    np.testing.assert_allclose(other.sizes, 2 * found.sizes)
+    np.testing.assert_allclose(other.share, found.share, atol=0.03)
+    assert (other.least == 0).all()
+    strange = X.assign(race="martian")
+    with pytest.raises(ValueError, match="'martian', which X has not"):
+        group_estimates(model, X, y, "race", population=(strange, np.ones(len(X))))
+
+
+def test_weights_of_rows_that_are_equal_change_nothing(fitted):
+    model, X, y, _, found = fitted
+    other = group_estimates(model, X, y, X["race"], weights=np.full(len(X), 0.5))
+    np.testing.assert_allclose(other.share, found.share)
+    np.testing.assert_allclose(other.most, found.most)
+
+
+def test_noisy_counts_have_no_sure_bounds_and_wider_intervals(fitted):
+    _, X, y, _, found = fitted
+    noisy = bag_target(y["bag"], y["proportion"], noise=0.08)
+    other = group_estimates(LLPClassifier(kernel=None).fit(X, noisy), X, noisy, "race", n_draws=80)
+    assert (other.least == 0).all()
+    assert (other.most == 1).all()
+    assert np.mean(other.high - other.low) > np.mean(found.high - found.low)
+
+
+def test_it_says_what_expectation_maximisation_says(fitted):
+    _, X, y, _, found = fitted
+    numbers = np.column_stack([X["age"], X["race"] == "latino", X["race"] == "white"])
+    em = LLPEMClassifier(LogisticRegression(C=10), cv=None, tol=1e-4)
+    p = em.fit(numbers.astype(float), y).predict_proba(numbers.astype(float))
+    theirs = np.stack([p[X["race"] == name].mean(axis=0) for name in KINDS])
+    np.testing.assert_allclose(found.share, theirs, atol=0.04)
+
+
+def test_groups_that_bags_cannot_separate_are_named():
+    rng = np.random.default_rng(0)
+    shift = 0.1 * rng.normal(size=(300, 1))
+    first = 0.5 + shift * [1, -1] + 0.01 * rng.normal(size=(300, 2))
+    draws = np.stack([first, 1 - first, 0.3 + 0.01 * rng.normal(size=(300, 2))], axis=1)
+    notes = indistinct_groups(KINDS, np.array(["no", "yes"]), draws, np.ones(3), 0.95)
+    assert len(notes) == 1
+    assert "black and latino" in notes[0]
+
+
+def test_what_is_printed(fitted):
+    found = fitted[-1]
+    words = str(found)
+    assert "aggregation bias" in words
+    row = found.table.iloc[1]
+    assert (row["group"], row["class"]) == ("black", "Bob")
+    assert f"{row['share']:.3f}  {row['low']:.3f} to {row['high']:.3f}" in words
+    bags = found.bags
+    assert set(bags["group"]) == set(KINDS)
+    assert len(bags) == 3 * np.count_nonzero(found.bag_sizes)
+
+
+def test_what_is_refused(fitted):
+    model, X, y, _, found = fitted
+    with pytest.raises(ValueError, match="one group for each of the 1200 instances"):
+        group_estimates(model, X, y, X["race"][1:])
+    with pytest.raises(ValueError, match="by names 'sex', which is not a column"):
+        group_estimates(model, X, y, ["sex"])
+    with pytest.raises(ValueError, match="confidence_level must lie between 0 and 1"):
+        group_estimates(model, X, y, "race", confidence_level=95)
+    with pytest.raises(ValueError, match="no group 'martian'; there are 'black'"):
+        found.contrast("martian", "white", of="Ann")
+    with pytest.raises(ValueError, match="of must name a class: one of 'Ann'"):
+        found.contrast("black", "white")
+    other = make_pipeline(StandardScaler(), LLPEMClassifier(LogisticRegression()))
+    with pytest.raises(ValueError, match="LLPEMClassifier has no posterior"):
+        group_estimates(other, X, y, "race")
