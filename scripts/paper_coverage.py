@@ -31,11 +31,11 @@ ITEMS = (
         "observations/test_losses.py:test_lipschitz_constant_holds_and_is_the_smallest",
         "observations/test_losses.py:test_at_zero_is_the_loss_of_a_score_of_zero",
     )),
-    Item("2", "(IIM)", (B + "sampling:sample_bags",), (
+    Item("2", "(IIM)", (B + "contamination:sample_bags",), (
         "paper/bounds/test_contamination.py:"
         "test_single_instances_come_from_the_mixture_and_from_their_class",
     )),
-    Item("2", "(IBM)", (B + "sampling:sample_bags",), (
+    Item("2", "(IBM)", (B + "contamination:sample_bags",), (
         "paper/bounds/test_contamination.py:test_instances_of_a_bag_depend_and_bags_do_not",
     )),
     Item("2.1", "mutual contamination models", (B + "contamination:MultiMCM",), (
@@ -87,16 +87,16 @@ ITEMS = (
         "paper/bounds/test_generalization.py:test_optimal_weights_are_those_found_numerically",
         "paper/bounds/test_generalization.py:test_forms_agree_with_direct_evaluation",
     )),
-    Item("3", "(CIIM)", (B + "sampling:sample_bags",), (
+    Item("3", "(CIIM)", (B + "contamination:sample_bags",), (
         "paper/bounds/test_common_coin.py:test_bags_that_we_draw_are_independent_with_their_labels",
         "paper/bounds/test_common_coin.py:test_step_on_contrasts_fails_with_one_coin_for_all_labels",
     )),
-    Item("3", "(CIBM)", (B + "sampling:sample_bags",), (
+    Item("3", "(CIBM)", (B + "contamination:sample_bags",), (
         "paper/bounds/test_contamination.py:"
         "test_conditional_bag_model_sorts_labels_and_keeps_their_number",
         "paper/bounds/test_common_coin.py:test_every_printed_condition_holds",
     )),
-    Item("3", "(CIBM')", (B + "sampling:sample_bags",), (
+    Item("3", "(CIBM')", (B + "contamination:sample_bags",), (
         "paper/bounds/test_contamination.py:"
         "test_single_instances_come_from_the_mixture_and_from_their_class",
     )),
@@ -111,7 +111,7 @@ ITEMS = (
         "paper/bounds/test_consistency.py:"
         "test_first_theorem_holds_for_observed_proportions_of_small_bags",
     )),
-    Item("3.2", "misordered pairs, .26", (B + "neighbours:misordering_probability",), (
+    Item("3.2", "misordered pairs, .26", (B + "merged:misordering_probability",), (
         "paper/bounds/test_planning.py:test_the_papers_example",
         "../benchmarks/tests/studies/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
     )),
@@ -125,7 +125,7 @@ ITEMS = (
     Item("3.2", "Ẽ of merged bags", ("unbag.paper.weights:bag_weights",), (
         "paper/bounds/test_merged.py:test_risk_is_unbiased_given_the_labels",
     )),
-    Item("3.2", "(LP)", (B + "neighbours:neighbour_condition",), (
+    Item("3.2", "(LP)", (B + "merged:neighbour_condition",), (
         "paper/bounds/test_neighbours.py:test_bound_holds_as_often_as_it_says",
         "paper/bounds/test_neighbours.py:test_it_is_what_the_theorem_takes",
     )),
@@ -163,7 +163,7 @@ ITEMS = (
         "paper/test_trials.py:test_second_table_fixes_the_number_of_bags",
     )),
     Item("5", "several classes, future work", (
-        "unbag.weights:decontamination_weights", B + "tables:weights_bound",
+        "unbag.weights:decontamination_weights", B + "generalization:weights_bound",
     ), (
         "paper/test_corrected_risk.py:test_corrected_risk_of_three_classes_averages_to_the_true_risk",
         "paper/bounds/test_tables.py:test_variation_by_a_loop",
@@ -212,7 +212,7 @@ ITEMS = (
         "paper/bounds/test_convexity.py:test_risk_is_convex_between_the_ends_and_nowhere_else",
         "paper/bounds/test_convexity.py:test_how_often_extreme_pairs_are_convex",
     )),
-    Item("E", "(CIBM') implies (IBM)", (B + "sampling:sample_bags",), (
+    Item("E", "(CIBM') implies (IBM)", (B + "contamination:sample_bags",), (
         "paper/bounds/test_contamination.py:"
         "test_single_instances_come_from_the_mixture_and_from_their_class",
     )),

@@ -12,8 +12,6 @@ from unbag._arrays import (
     beside_in_double,
     index_beside,
     on_device,
-    put,
-    stacked_product,
     take,
     to_host,
 )
@@ -83,22 +81,6 @@ def test_take(like, axis):
     index = np.array([1, 0, 1])
     found = to_host(take(like, index_beside(index, like), axis))
     np.testing.assert_array_equal(found, np.take(to_host(like), index, axis))
-
-
-def test_stacked_product(like):
-    here = to_host(like)
-    turned = beside(here.transpose(0, 2, 1), like)
-    np.testing.assert_array_equal(
-        to_host(stacked_product(like, turned)), here @ here.transpose(0, 2, 1)
-    )
-
-
-def test_put_writes_in_place(like):
-    expected = to_host(like).copy()
-    expected[[2, 0]] = expected[[0, 1]] + 100
-    values = beside(to_host(like)[[0, 1]] + 100, like)
-    put(like, np.array([2, 0]), values)
-    np.testing.assert_array_equal(to_host(like), expected)
 
 
 def test_latest_is_made_again_for_another_array_only():

@@ -84,6 +84,8 @@ def faults_of_parameters(doc, expected):
         yield f"documents parameters {list(documented)}, has {list(expected)}"
     for name in documented.keys() & expected.keys():
         item, parameter = documented[name], expected[name]
+        if re.fullmatch(r"as in `\w+`", item.type):
+            continue
         if not item.type and not name.startswith("*"):
             yield f"does not say the type of {name}"
         if not item.desc:
@@ -214,7 +216,8 @@ def test_attributes_of_fitted_models_are_described(name):
         model = estimator(**QUICK.get(name, {})).fit(DATA.X, DATA.y)
     there = {n for n in {*vars(model), *properties(estimator)} if re.fullmatch(r"[^_].*_", n)}
     described = parsed(estimator)["Attributes"]
-    assert [a.name for a in described if not (a.type and a.desc)] == []
-    told = {a.name for a in described}
+    elsewhere = [a for a in described if re.fullmatch(r"as in `\w+`", a.type)]
+    assert [a.name for a in described if not (a.type and a.desc) and a not in elsewhere] == []
+    told = {name for a in described for name in a.name.split(", ")}
     assert there - told == set()
     assert told - there <= AT_TIMES

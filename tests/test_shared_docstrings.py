@@ -3,9 +3,6 @@
 import inspect
 import re
 
-from sklearn.utils._testing import assert_docstring_consistency
-
-from unbag.paper import LMMCMClassifier, LMMCMClassifierCV
 from unbag.testing import all_estimators
 
 CLASSIFIERS = [item for _, item in all_estimators() if item.__module__.startswith("unbag.models")]
@@ -18,10 +15,3 @@ def test_fit_is_described_alike():
         assert re.search(r"^X : ", doc, re.MULTILINE), name
         target = "y : structured array from `unbag.bag_target`, or plain labels"
         assert target in doc, name
-
-
-def test_a_search_describes_the_parameters_of_its_estimator():
-    shared = {"weights", "merge", "merge_size", "bag_model", "loss", "tol", "max_iter"}
-    assert_docstring_consistency(
-        [LMMCMClassifier, LMMCMClassifierCV], include_params=sorted(shared)
-    )

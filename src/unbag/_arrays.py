@@ -91,26 +91,6 @@ def take(array: Array, index: Array, axis: int) -> Array:
     return array_namespace(array).take(array, index, axis=axis)
 
 
-def stacked_product(a: Array, b: Array) -> Array:
-    """Products a @ b of stacked matrices, with as many of the one as of the other."""
-    # the array API's way comes to the same, after looking whether one of them is to be repeated
-    if is_torch_array(a):
-        return a.bmm(b)
-    # "invalid" was flagged here in single precision, now and then and for reasons not found;
-    # solvers look whether values are finite
-    with np.errstate(invalid="ignore"):
-        return a @ b
-
-
-def put(array: Array, rows: NDArray[np.intp], values: Array) -> None:
-    """Write some elements of the first axis in place."""
-    if is_torch_array(array):
-        array.index_copy_(0, index_beside(rows, array), values)
-        return
-    for here, there in enumerate(rows.tolist()):
-        array[there, ...] = values[here, ...]
-
-
 class Segments:
     """Neighbours on the last axis that belong together, such as rows of a bag; each counts once or often."""
 

@@ -114,15 +114,7 @@ def pooled_shares(bags: Bags, bag_model: BagModel, included: Bools) -> Floats:
 
     With the weights W of `decontamination_weights`, Wq = v: at these class priors, every bag has a
     positive weight in the risk, and under the independent-instance model every instance the same.
-
-    Parameters
-    ----------
-    included : ndarray of bool, shape (n_problems, n_bags)
-        The bags that each problem takes.
-
-    Returns
-    -------
-    shares : ndarray of shape (n_problems, n_classes)
+    ``included`` (n_problems, n_bags) says which bags each problem takes.
     """
     parts = included * precision(bags, bag_model)
     shares = parts @ bags.proportions / parts.sum(axis=1, keepdims=True)

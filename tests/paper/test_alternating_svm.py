@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joblib import parallel_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -14,12 +13,7 @@ from sklearn.svm import SVC
 
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.paper import (
-    AlternatingSVMClassifier,
-    AlternatingSVMClassifierCV,
-    Setting,
-    make_trial,
-)
+from unbag.paper import AlternatingSVMClassifier, AlternatingSVMClassifierCV, Setting, make_trial
 from unbag.paper.alternating import (
     Machines,
     Schedule,
@@ -205,20 +199,6 @@ class TestSameInputSameModel:
             one.decision_function(DATA.X), other.decision_function(DATA.X), atol=1e-9
         )
 
-    def test_generators_and_threads(self):
-        generators = (np.random.RandomState(5) for _ in range(2))
-        with parallel_config("threading"):
-            one, other = (
-                AlternatingSVMClassifierCV(
-                    [0.1, 1], [1, 10], gammas=[0.1, 1], cv=3, random_state=g, n_jobs=n
-                ).fit(DATA.X, DATA.y)
-                for g, n in zip(generators, (1, 2), strict=True)
-            )
-        np.testing.assert_array_equal(one.bag_errors_, other.bag_errors_)
-        np.testing.assert_array_equal(
-            one.decision_function(DATA.X), other.decision_function(DATA.X)
-        )
-
     def test_no_seed_is_allowed(self):
         model = AlternatingSVMClassifier(random_state=None).fit(DATA.X, DATA.y)
         assert model.n_iter_ >= len(annealing(1.0))
@@ -248,9 +228,8 @@ class TestKernels:
         assert given_matrix.gamma_ is None
         assert given_matrix.gammas_ is None
 
-    @pytest.mark.parametrize("kernel", ["linear", "poly"])
-    def test_others(self, kernel):
-        model = AlternatingSVMClassifier(kernel=kernel).fit(DATA.X, DATA.y)
+    def test_linear(self):
+        model = AlternatingSVMClassifier(kernel="linear").fit(DATA.X, DATA.y)
         assert (model.predict(DATA.X) == DATA.labels).mean() > 0.8
 
     def test_too_large_a_matrix_is_refused_first(self, monkeypatch):

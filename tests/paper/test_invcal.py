@@ -9,17 +9,13 @@ from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
-from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVR
 
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models import base
-from unbag.paper import (
-    InvCalClassifier,
-    InvCalClassifierCV,
-    tube_regression,
-)
+from unbag.paper import InvCalClassifier, InvCalClassifierCV, tube_regression
 from unbag.paper.invcal import log_odds_targets
 from unbag.paper.kernels import Kernel, bag_kernel, mean_kernel
 from unbag.paper.tube_regression import solve_bag_regression
@@ -168,7 +164,7 @@ class TestSolver:
 
 
 class TestKernelMeans:
-    @pytest.mark.parametrize("name", ["rbf", "linear", "poly", "precomputed"])
+    @pytest.mark.parametrize("name", ["rbf", "linear", "precomputed"])
     @pytest.mark.parametrize("block", [7, 1024])
     def test_naive_means(self, name, block, monkeypatch):
         monkeypatch.setattr(base, "_ROWS", block)
@@ -176,10 +172,9 @@ class TestKernelMeans:
         full = {
             "rbf": rbf_kernel(X, gamma=0.5),
             "linear": X @ X.T,
-            "poly": polynomial_kernel(X, gamma=0.5, degree=2, coef0=1.0),
             "precomputed": rbf_kernel(X, gamma=0.2),
         }[name]
-        kernel = Kernel(name, 0.5, 2, 1.0)
+        kernel = Kernel(name, 0.5)
         given_X = full if name == "precomputed" else X
         to_bags = np.empty((len(X), bags.n_bags))
         for rows, means in mean_kernel(kernel, given_X, bags):
@@ -260,8 +255,8 @@ class TestInvCalClassifier:
             InvCalClassifier(**wrong).fit(DATA.X, DATA.y)
 
     def test_kernel_that_overflows(self):
-        with pytest.raises(ValueError, match="too large"), np.errstate(over="ignore"):
-            InvCalClassifier(kernel="poly", degree=400, gamma=1.0).fit(DATA.X + 50, DATA.y)
+        with pytest.raises(ValueError, match="too large"), np.errstate(all="ignore"):
+            InvCalClassifier(kernel="linear").fit(1e200 * DATA.X, DATA.y)
 
     @pytest.mark.parametrize("estimator", [InvCalClassifier, InvCalClassifierCV])
     def test_progress_bar(self, estimator, terminal):
@@ -280,7 +275,7 @@ def some_labelled_rows():
 class TestInvCalClassifierCV:
     @pytest.mark.parametrize(
         ("y", "kernel"),
-        [(DATA.y, "rbf"), (DATA.y, "poly"), (some_labelled_rows(), "rbf"), (DATA.labels, "rbf")],
+        [(DATA.y, "rbf"), (some_labelled_rows(), "rbf"), (DATA.labels, "rbf")],
     )
     def test_fits_one_by_one(self, y, kernel):
         grid = ([0.1, 10], [0, 0.02], [0.1, 1.0])

@@ -15,7 +15,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import LOSSES, get_loss
-from unbag.paper import METHODS, CorrectedRisk, LMMCMClassifier, LMMCMClassifierCV, bag_weights
+from unbag.paper import LMMCMClassifier, LMMCMClassifierCV, bag_weights
+from unbag.paper.corrected_risk import CorrectedRisk
+from unbag.paper.runner import METHODS
 from unbag.weights import decontamination_weights, pooled_shares, precision
 
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
@@ -23,7 +25,7 @@ THREE = make_gaussian_bags(n_bags=40, bag_size=8, n_classes=3, random_state=0)
 NEW = DATA.X[:50] + 0.1
 HALF = np.array([0.5, 0.5])
 ALPHA = 1e-2
-DOUBLE = {"kernel_params": {"precision": "double"}}
+DOUBLE = {"precision": "double"}
 TRAINABLE = [name for name, loss in LOSSES.items() if loss.trainable]
 FIRST = np.zeros(1, dtype=np.intp)
 
@@ -220,7 +222,7 @@ def test_sparse_instances_give_the_same_model():
 
 
 def test_models_can_be_cloned_and_pickled():
-    model = LMMCMClassifierCV([1e-1, 1e-2], kernel_params={"degree": 2}, kernel="poly")
+    model = LMMCMClassifierCV([1e-1, 1e-2], gamma="auto")
     model = clone(model).fit(DATA.X, DATA.y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(model.decision_function(NEW), again.decision_function(NEW))
@@ -321,8 +323,7 @@ def test_the_published_settings():
     [
         ({"kernel": "gauss"}, "kernel must be one of"),
         ({"gamma": "narrow"}, "gamma must be"),
-        ({"kernel_params": {"width": 1}}, "kernel_params must be a dictionary of degree"),
-        ({"kernel_params": {"precision": "half"}}, "precision must be one of"),
+        ({"precision": "half"}, "precision must be one of"),
         ({"weights": "all"}, "weights must be one of"),
         ({"bag_model": "rows"}, "bag_model must be one of"),
         ({"merge": "random"}, "merge must be None or one of"),

@@ -9,10 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from unbag import BagKFold, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
-from unbag.paper import (
-    ProportionRiskClassifier,
-    ProportionRiskClassifierCV,
-)
+from unbag.paper import ProportionRiskClassifier, ProportionRiskClassifierCV
 from unbag.paper.proportion_risk import DIVERGENCES, ProportionRisk
 
 LinearProportionRiskClassifier = partial(ProportionRiskClassifier, kernel="linear")
@@ -78,7 +75,7 @@ def test_bags_of_one_instance_give_logistic_regression(divergence):
         (
             ProportionRiskClassifierCV,
             ProportionRiskClassifier,
-            {"kernel_params": {"precision": "double"}, "gamma": 0.3},
+            {"precision": "double", "gamma": 0.3},
         ),
     ],
 )

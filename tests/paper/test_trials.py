@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unbag import check_bag_target
-from unbag.paper import BAG_SIZES, Setting, make_trial, published_auc
+from unbag.paper import Setting, make_trial
+from unbag.paper.tables import BAG_SIZES, published_auc
 
 
 @pytest.mark.parametrize(("dataset", "low"), [("adult", 0.5), ("magic", 0.0)])

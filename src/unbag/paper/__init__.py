@@ -3,7 +3,7 @@
 *Learning from Label Proportions: A Mutual Contamination Framework*, NeurIPS 2020.
 
 - `LMMCMClassifier` and `LMMCMClassifierCV` are its Algorithm 1, from pairs or least squares
-  (`bag_weights`, `pair_bags`) and the corrected risk (`CorrectedRisk`); the best pairs of bags of
+  (`bag_weights`, `pair_bags`) and the corrected risk; the best pairs of bags of
   unequal size need rustworkx, which comes with ``pip install 'unbag[paper]'``;
 - `unbag.paper.bounds` its generalisation bounds, and how many bags they require;
 - `InvCalClassifier`, `AlternatingSVMClassifier` and `ProportionRiskClassifier`, with their ``CV``
@@ -12,46 +12,27 @@
 """
 
 from unbag.paper.alternating_svm import AlternatingSVMClassifier, AlternatingSVMClassifierCV
-from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.invcal import InvCalClassifier, InvCalClassifierCV
-from unbag.paper.kernels import Kernel
 from unbag.paper.lmmcm import LMMCMClassifier, LMMCMClassifierCV
-from unbag.paper.pairing import Pairing, pair_bags
-from unbag.paper.pairing_display import PairingDisplay
-from unbag.paper.proportion_risk import (
-    ProportionRisk,
-    ProportionRiskClassifier,
-    ProportionRiskClassifierCV,
-)
-from unbag.paper.runner import METHODS, Task, make_tasks, read_rows, run_tasks
-from unbag.paper.tables import BAG_SIZES, published_auc
-from unbag.paper.trials import Setting, Trial, make_trial
+from unbag.paper.pairing import pair_bags
+from unbag.paper.proportion_risk import ProportionRiskClassifier, ProportionRiskClassifierCV
+from unbag.paper.runner import make_tasks, run_tasks
+from unbag.paper.trials import Setting, make_trial
 from unbag.paper.weights import bag_weights
 
 __all__ = [
-    "BAG_SIZES",
-    "METHODS",
     "AlternatingSVMClassifier",
     "AlternatingSVMClassifierCV",
-    "CorrectedRisk",
     "InvCalClassifier",
     "InvCalClassifierCV",
-    "Kernel",
     "LMMCMClassifier",
     "LMMCMClassifierCV",
-    "Pairing",
-    "PairingDisplay",
-    "ProportionRisk",
     "ProportionRiskClassifier",
     "ProportionRiskClassifierCV",
     "Setting",
-    "Task",
-    "Trial",
     "bag_weights",
     "make_tasks",
     "make_trial",
     "pair_bags",
-    "published_auc",
-    "read_rows",
     "run_tasks",
 ]

@@ -37,16 +37,11 @@ class Machines:
     from the one before it. Labels of one class only have the solution w = 0, f = b = ±1, which
     is returned without asking a solver.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n_instances, n_instances)
-    accuracy : float, default=1e-3
-        By how much the optimality conditions may be violated: LIBSVM's criterion, here in units
-        of what one instance can contribute to f, C·k(x, x), where that is less than one. For
-        the small C of early annealing, LIBSVM's usual 1e-3 would be as coarse as f itself, and
-        the alternation would set out from noise and end in clearly higher minima.
-    remember : bool, default=False
-        Whether to keep all machines, for searches that begin alike.
+    ``accuracy`` is by how much the optimality conditions may be violated: LIBSVM's criterion, here in
+    units of what one instance can contribute to f, C·k(x, x), where that is less than one. For the
+    small C of early annealing, LIBSVM's usual 1e-3 would be as coarse as f itself, and the
+    alternation would set out from noise and end in clearly higher minima. All machines are kept if
+    they are to ``remember``, for searches that begin alike.
     """
 
     def __init__(self, K: Floats, *, accuracy: float = 1e-3, remember: bool = False) -> None:
@@ -114,26 +109,6 @@ def closest_labels(scores: Floats, bags: Bags, C: float, C_bag: float) -> Bools:
     In bag k, m positives cost C Σ hinge(y_j, f_j) + C_bag |m − n_k p_k|. They are best taken
     where δ_j = hinge(+1, f_j) − hinge(−1, f_j) is smallest, so that sorting δ and trying every
     m finds the minimum. Of equal numbers the smallest is taken, of equal δ the first instance.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_instances,)
-    bags : Bags
-    C, C_bag : float
-        Weights of the hinge loss and of the proportions.
-
-    Returns
-    -------
-    labels : ndarray of bool, shape (n_instances,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.paper.alternating import closest_labels
-    >>> bags = check_bag_target(bag_target([1, 1, 1, 2, 2, 2], np.repeat([1 / 3, 2 / 3], 3)))
-    >>> closest_labels(np.array([-0.9, -0.2, -0.5, 0.3, -0.3, 0.1]), bags, C=1.0, C_bag=10.0)
-    array([False,  True, False,  True, False,  True])
     """
     change = C * (_hinge(1.0, scores) - _hinge(-1.0, scores))
     order = np.lexsort((change, bags.index))

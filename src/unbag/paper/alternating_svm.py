@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -104,14 +103,10 @@ class AlternatingSVMClassifier(AlternatingModel):
     C_bag : float, default=10.0
         Weight of the proportions, C_p in the paper. Once it exceeds C(1 + max|f|), every bag
         gets the known number of positives, and a larger value changes nothing.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
         Kernel; with "precomputed", X is the kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
+        Width of "rbf": "scale" is 1/(d·Var(X)), "auto" 1/d.
     n_init : int, default=1
         Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
         paper one.
@@ -135,24 +130,14 @@ class AlternatingSVMClassifier(AlternatingModel):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors. There are none if all labels came out equal: the score is
         then constant, with the sign of that class.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_support, n_features) or None
-        The support vectors; None for a kernel matrix that was given.
-    dual_coef_ : ndarray of shape (1, n_support)
-        The α_j of f(x) = Σ_j α_j k(x, z_j) + b.
+    kernel_, points_, dual_coef_ : as in `LMMCMClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
     intercept_ : ndarray of shape (1,)
         b.
     n_iter_ : int
         Alternations at all C* together.
     converged_ : bool
         Whether the objective settled at C* = C.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
 
     Notes
     -----
@@ -183,8 +168,6 @@ class AlternatingSVMClassifier(AlternatingModel):
         *,
         kernel: str = "rbf",
         gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
         n_init: int = 1,
         random_state: Any = 0,
         tol: float = 1e-2,
@@ -195,29 +178,13 @@ class AlternatingSVMClassifier(AlternatingModel):
         self.C_bag = C_bag
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.n_init = n_init
         self.random_state = random_state
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row; sparse only if the model takes that.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         check_positive(self.C_bag, "C_bag")
@@ -253,73 +220,22 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     cv : int, splitter or iterable, default=5
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
-    n_jobs : int, optional
-        Number of threads; each holds its fold's part of the kernel matrix.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    n_init : int, default=1
-        Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
-        paper one.
-    random_state : int, RandomState or None, default=0
-        Of the starts, the same for all fits. The order of rows does not matter, except for a
-        precomputed kernel.
-    tol : float, default=1e-2
-        Alternation at one C* ends when the objective moves by less.
-    max_iter : int, default=100
-        Alternations at one C* after which it is left, with a ConvergenceWarning at the last.
-    verbose : int, default=0
-        Whether to show a progress bar over the C* of each start.
+    kernel, n_init, random_state, tol, max_iter, verbose : as in `AlternatingSVMClassifier`
 
     Attributes
     ----------
-    C_ : float
-        The chosen C.
-    C_bag_ : float
-        The chosen C_bag.
-    gamma_ : float or None
-        The chosen gamma; None for a kernel without one.
-    Cs_ : ndarray
-        Values of C there were to choose from, in rising order.
-    C_bags_ : ndarray
-        Values of C_bag, in rising order.
-    gammas_ : ndarray or None
-        Values of gamma, in rising order.
+    C_, C_bag_, gamma_ : float
+        The chosen values; ``gamma_`` is None for a kernel without one.
+    Cs_, C_bags_, gammas_ : ndarray
+        Values there were to choose from, in rising order.
     bag_errors_ : ndarray of shape (n_Cs, n_C_bags, n_gammas)
         The errors, in the order of ``Cs_``, ``C_bags_`` and ``gammas_``.
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, for the chosen ones. None
         if the folds do not hold out every bag exactly once.
-    labels_ : ndarray of shape (n_instances,)
-        The imputed labels: the best ones for the final scores.
-    objective_value_ : float
-        What was minimised, at these labels and scores.
-    support_ : ndarray of shape (n_support,)
-        Rows of the support vectors. There are none if all labels came out equal: the score is
-        then constant, with the sign of that class.
-    dual_coef_ : ndarray of shape (1, n_support)
-        The α_j of f(x) = Σ_j α_j k(x, z_j) + b.
-    intercept_ : ndarray of shape (1,)
-        b.
-    n_iter_ : int
-        Alternations at all C* together.
-    converged_ : bool
-        Whether the objective settled at C* = C.
-    classes_ : ndarray of shape (2,)
-        Labels of the classes.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_support, n_features) or None
-        The support vectors; None for a kernel matrix that was given.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    classes_, labels_, objective_value_, support_, kernel_, points_ : as in `AlternatingSVMClassifier`
+    dual_coef_, intercept_, n_iter_, converged_ : as in `AlternatingSVMClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
 
     Examples
     --------
@@ -338,10 +254,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         *,
         gammas: Any = (0.01, 0.1, 1),
         cv: Any = 5,
-        n_jobs: int | None = None,
         kernel: str = "rbf",
-        degree: int = 3,
-        coef0: float = 1.0,
         n_init: int = 1,
         random_state: Any = 0,
         tol: float = 1e-2,
@@ -352,31 +265,14 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         self.C_bags = C_bags
         self.gammas = gammas
         self.cv = cv
-        self.n_jobs = n_jobs
         self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
         self.n_init = n_init
         self.random_state = random_state
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the choice on all bags.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row; sparse only if the model takes that.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
         kernels = self._make_kernels(self.gammas, X)
@@ -385,13 +281,19 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         order = self._order(X, bags)
         pieces = replace(pieces, index=pieces.index[order])
         folds = [_Fold(*pieces.take(~out), *pieces.take(out)) for out in held]
-        n_matrices = 1 + effective_n_jobs(self.n_jobs)
-        check_kernel_memory(bags.n_instances, _MATRIX_BYTES * n_matrices)
+        # of all instances and of a fold
+        check_kernel_memory(bags.n_instances, 2 * _MATRIX_BYTES)
 
-        tasks = self._search(kernels, X, order, folds, plan)
         shape = (len(kernels), len(self.Cs_), len(folds), len(self.C_bags_))
         results = np.empty(shape, dtype=object)
-        results.reshape(-1, shape[-1])[:] = tasks
+        size = int(np.prod(shape))
+        with progress_bar(total=size, desc="fitting", unit="fit", verbose=self.verbose) as bar:
+            for k, kernel in enumerate(kernels):
+                K = _matrix(kernel, X, order)
+                for place in np.ndindex(shape[1:3]):
+                    C, fold = float(self.Cs_[place[0]]), folds[place[1]]
+                    results[k, *place] = _fit_fold(K, fold, C, self.C_bags_, plan)
+                    bar.update(shape[-1])
         off = np.vectorize(lambda fit: fit.off, otypes=[float])(results)
         n_held = sum(len(fold.out_rows) for fold in folds)
         errors = off.sum(axis=2) / n_held
@@ -410,33 +312,6 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         n_failed = sum(not fit.converged for fit in results.flat) + (not self.converged_)
         warn_not_converged(n_failed, results.size + 1, self.max_iter, self._steps)
         return self
-
-    def _search(
-        self,
-        kernels: list[Kernel],
-        X: NDArray[Any],
-        order: Ints,
-        folds: list[_Fold],
-        plan: Schedule,
-    ) -> list[list[_FoldFit]]:
-        """Fit the grid: by kernel, C and fold, a list over C_bags."""
-        grid = [(C, fold) for C in self.Cs_ for fold in folds]
-        found: list[list[_FoldFit]] = []
-        with progress_bar(
-            total=len(kernels) * len(grid) * len(self.C_bags_),
-            desc="fitting",
-            unit="fit",
-            verbose=self.verbose,
-        ) as bar:
-            for kernel in kernels:
-                K = _matrix(kernel, X, order)
-                # in processes: the solver's short steps would make threads wait for each other
-                parallel = Parallel(self.n_jobs, return_as="generator")
-                jobs = (delayed(_fit_fold)(K, fold, C, self.C_bags_, plan) for C, fold in grid)
-                for fits in parallel(jobs):
-                    found.append(fits)
-                    bar.update(len(fits))
-        return found
 
 
 @dataclass(frozen=True, eq=False)

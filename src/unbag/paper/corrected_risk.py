@@ -19,10 +19,9 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside, take, to_host
+from unbag._arrays import Array, Bools, Floats, Ints, Latest
 from unbag._checks import check_choice
 from unbag.bags.bags import Membership
 from unbag.observations.losses import ClassLoss
@@ -47,27 +46,14 @@ _ROUNDING = 1e-12
 class CorrectedRisk:
     """Corrected risk in score space, for one or several sets of weights.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_bags, n_classes) or (n_problems, n_bags, n_classes)
-        Decontamination weights; a bag of weight zero is a bag held out.
-    membership : Membership
-        Who is in which bag; behind the weights, proportions do not matter.
-    loss : ClassLoss
-        The loss in score space.
-    prior : ndarray of shape (n_classes,) or (n_problems, n_classes)
-        π, how much the risk on each class counts; see `unbag.bags.priors.resolve_class_prior`.
-    correction : {"nonnegative", "none"}, default="nonnegative"
-        Whether to bend class risks away from negative values.
-    like : array, optional
-        Array whose namespace, type and device the computation should have.
+    Weights are of shape (n_bags, n_classes) or (n_problems, n_bags, n_classes); a bag of weight zero is
+    a bag held out. The prior π, one or one for each problem, is how much the risk on each class counts.
+    Computation has the type of ``like``.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.observations.losses import get_loss
-    >>> from unbag.paper import CorrectedRisk
+    >>> from unbag.paper.corrected_risk import CorrectedRisk
     >>> from unbag.weights import decontamination_weights
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
     >>> W, half = decontamination_weights(bags), np.array([0.5, 0.5])
@@ -88,13 +74,12 @@ class CorrectedRisk:
     ) -> None:
         check_choice(correction, get_args(Correction), "correction")
         table = weights[None] if weights.ndim == 2 else weights
-        like = np.empty(0) if like is None else like
+        dtype = np.float64 if like is None else like.dtype
         self.n_outputs, self.n_problems = loss.n_outputs(table.shape[2]), len(table)
         per_bag = np.swapaxes(table / membership.sizes[:, None], 1, 2)
-        self._weights = beside(per_bag, like)
-        self._index = index_beside(membership.index, like)
+        self._weights = per_bag.astype(dtype, copy=False)
+        self._index = membership.index
         self._choose, self._spread = Latest(_choose), Latest(_spread)
-        self._of_columns = Latest(lambda problem, *tables: [table[problem] for table in tables])
         self._loss = loss
         self._prior = np.broadcast_to(prior, (len(table), table.shape[2]))
         # A class without negative weights has a risk that cannot turn negative by itself.
@@ -104,45 +89,19 @@ class CorrectedRisk:
         )
 
     def class_risks(self, scores: Array, problem: Ints) -> Floats:
-        """R_c for every column and class, before any correction.
+        """R_c for every column (columns, outputs, instances) and class, before any correction.
 
-        Parameters
-        ----------
-        scores : array of shape (columns, outputs, instances)
-            Scores of the instances, for each column.
-        problem : ndarray of int, shape (columns,)
-            The problem that each column belongs to.
-
-        Returns
-        -------
-        risks : ndarray of shape (columns, n_classes)
-            The risks.
+        ``problem`` says which problem each column belongs to.
         """
-        xp = array_namespace(scores)
         risks = np.zeros((scores.shape[0], self._weights.shape[1]))
         for here in _blocks(scores):
-            weighed = self._loss.losses(_part(scores, here)) * self._weights_in(here, problem)
-            risks += to_host(xp.sum(weighed, axis=-1, dtype=xp.float64))
+            weighed = self._loss.losses(scores[:, :, here]) * self._weights_in(here, problem)
+            risks += np.sum(weighed, axis=-1, dtype=np.float64)
         return risks
 
     def combine(self, risks: Floats, problem: Ints) -> tuple[Floats, Floats]:
-        """Σ_c π_c h(R_c) of given class risks, and its derivatives by them.
-
-        Parameters
-        ----------
-        risks : ndarray of shape (columns, n_classes)
-            Class risks.
-        problem : ndarray of int, shape (columns,)
-            The problem that each column belongs to.
-
-        Returns
-        -------
-        value : ndarray of shape (columns,)
-            The sums.
-        slope : ndarray of shape (columns, n_classes)
-            Their derivatives.
-        """
-        where, prior = self._of_columns(problem, self._bent, self._prior)
+        """Σ_c π_c h(R_c) of given class risks (columns, classes), and its derivatives by them."""
+        where, prior = self._bent[problem], self._prior[problem]
         bent, slope = _bend(risks, where)
         return np.sum(bent * prior, axis=1), slope * prior
 
@@ -153,34 +112,19 @@ class CorrectedRisk:
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Corrected risk per column and its gradient with respect to the scores."""
         value, slope = self.combine(self.class_risks(scores, problem), problem)
-        factor = beside(slope[:, :, None], scores)
+        factor = slope[:, :, None].astype(scores.dtype)
         # from the scores again: what the losses had in common would not stay in the cache
         blocks = _blocks(scores)
         parts = (
-            self._loss.pull_back(_part(scores, here), self._weights_in(here, problem) * factor)
+            self._loss.pull_back(scores[:, :, here], self._weights_in(here, problem) * factor)
             for here in blocks
         )
         if len(blocks) == 1:
             return value, next(parts)
-        gradient = array_namespace(scores).empty_like(scores)
+        gradient = np.empty_like(scores)
         for here, part in zip(blocks, parts, strict=True):
             gradient[:, :, here] = part
         return value, gradient
-
-    def weights_of(self, problem: Ints) -> Array:
-        """Weights of all instances, or of one column if all are the same.
-
-        Parameters
-        ----------
-        problem : ndarray of int, shape (columns,)
-            The problem that each column belongs to.
-
-        Returns
-        -------
-        weights : array of shape (columns, n_classes, n_instances)
-            The weights; one column stands for all that are the same.
-        """
-        return self._weights_in(_ALL, problem)
 
     def _weights_in(self, here: slice, problem: Ints) -> Array:
         """Weights of some instances, from those of the bags; of all, they are kept."""
@@ -192,25 +136,21 @@ class CorrectedRisk:
 
 def _choose(problem: Ints, table: Array) -> Array:
     """Weights of the bags (columns, classes, bags), or of one column if all are the same."""
-    return table if table.shape[0] == 1 else take(table, index_beside(problem, table), axis=0)
+    return table if len(table) == 1 else table[problem]
 
 
 def _spread(table: Array, index: Array) -> Array:
     """Weights of instances from those of their bags."""
-    return take(table, index, axis=2)
+    return table[:, :, index]
 
 
 def _blocks(scores: Array) -> list[slice]:
     """Instances to be worked on together."""
     columns, outputs, n = scores.shape
     size = max(1, _BLOCK_SCORES // (columns * outputs))
-    if n <= size or not is_numpy_array(scores):
+    if n <= size:
         return [_ALL]
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def _part(scores: Array, here: slice) -> Array:
-    return scores if here == _ALL else scores[:, :, here]
 
 
 def _bend(risks: Floats, where: Bools) -> tuple[Floats, Floats]:

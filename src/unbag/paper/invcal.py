@@ -100,14 +100,10 @@ class InvCalClassifier(InvCalModel):
     epsilon : float, default=0.0
         Error of a proportion that is not punished. Near 0 and 1 the tube is wide: for a pure bag
         ε_k is about ε·T, so that even a small ε leaves pure bags without influence.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
         Kernel of the instances; with "precomputed", X is their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
+        Width of "rbf": "scale" is 1/(d·Var(X)), "auto" 1/d.
     tol : float, default=1e-6
         Converged when the optimality conditions hold up to this much, in log-odds.
     max_iter : int, default=100
@@ -121,12 +117,8 @@ class InvCalClassifier(InvCalModel):
         Labels of the classes.
     bag_coef_ : ndarray of shape (n_bags,)
         β: what each bag contributes to the score.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_instances, n_features) or None
-        The instances; None for a kernel matrix that was given.
-    dual_coef_ : ndarray of shape (1, n_instances)
-        The α_j of f(x) = Σ_j α_j k(x, x_j) + b.
+    kernel_, points_, dual_coef_ : as in `LMMCMClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
     class_prior_ : ndarray of shape (n_classes,)
         Shares of the classes in all bags together, to which the probabilities belong.
     intercept_ : ndarray of shape (1,)
@@ -135,12 +127,6 @@ class InvCalClassifier(InvCalModel):
         Number of iterations.
     converged_ : bool
         Whether the fit converged within ``max_iter`` iterations.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
 
     Examples
     --------
@@ -159,8 +145,6 @@ class InvCalClassifier(InvCalModel):
         *,
         kernel: str = "rbf",
         gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
         tol: float = 1e-6,
         max_iter: int = 100,
         verbose: int = 0,
@@ -169,27 +153,11 @@ class InvCalClassifier(InvCalModel):
         self.epsilon = epsilon
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row; sparse only if the model takes that.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         check_nonnegative(self.epsilon, "epsilon")
@@ -227,62 +195,23 @@ class InvCalClassifierCV(InvCalModel):
     cv : int, splitter or iterable, default=5
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel of the instances; with "precomputed", X is their kernel matrix.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    tol : float, default=1e-6
-        Converged when the optimality conditions hold up to this much, in log-odds.
-    max_iter : int, default=100
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    kernel, tol, max_iter, verbose : as in `InvCalClassifier`
 
     Attributes
     ----------
-    C_ : float
-        The chosen C: of the least error, of equals the smallest.
-    epsilon_ : float
-        The chosen epsilon; of equals the largest.
-    gamma_ : float or None
-        The chosen gamma, of equals the smallest; None for a kernel without one.
-    Cs_ : ndarray
-        Values of C there were to choose from, rising.
-    epsilons_ : ndarray
-        Values of epsilon, falling.
-    gammas_ : ndarray or None
-        Values of gamma, rising.
+    C_, epsilon_, gamma_ : float
+        The chosen values: of the least error, of equals the smallest C and gamma and the largest
+        epsilon. ``gamma_`` is None for a kernel without one.
+    Cs_, epsilons_, gammas_ : ndarray
+        Values there were to choose from; C and gamma rise, epsilon falls.
     bag_errors_ : ndarray of shape (n_Cs, n_epsilons, n_gammas)
         Mean error of the held-out bags.
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, at the chosen parameters.
         None if the folds do not hold out every bag exactly once.
-    classes_ : ndarray of shape (2,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes in all bags together, to which the probabilities belong.
-    bag_coef_ : ndarray of shape (n_bags,)
-        β: what each bag contributes to the score.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_instances, n_features) or None
-        The instances; None for a kernel matrix that was given.
-    dual_coef_ : ndarray of shape (1, n_instances)
-        The α_j of f(x) = Σ_j α_j k(x, x_j) + b.
-    intercept_ : ndarray of shape (1,)
-        b; where it is not unique, the middle of its interval.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    classes_, class_prior_, bag_coef_ : as in `InvCalClassifier`
+    kernel_, points_, dual_coef_, intercept_, n_iter_, converged_ : as in `InvCalClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
 
     Examples
     --------
@@ -305,8 +234,6 @@ class InvCalClassifierCV(InvCalModel):
         gammas: Any = (0.01, 0.1, 1),
         cv: Any = 5,
         kernel: str = "rbf",
-        degree: int = 3,
-        coef0: float = 1.0,
         tol: float = 1e-6,
         max_iter: int = 100,
         verbose: int = 0,
@@ -316,27 +243,11 @@ class InvCalClassifierCV(InvCalModel):
         self.gammas = gammas
         self.cv = cv
         self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row; sparse only if the model takes that.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         Cs = check_grid(self.Cs, "Cs")
         epsilons = check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]

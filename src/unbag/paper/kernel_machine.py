@@ -18,7 +18,7 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier
-from unbag.paper.kernels import WITH_GAMMA, Kernel, make_kernel
+from unbag.paper.kernels import Kernel, make_kernel
 from unbag.weights import check_contrast
 
 
@@ -26,8 +26,6 @@ class KernelMachine(BagClassifier):
     """f(x) = Σ_j α_j k(x, z_j) + b, for two classes."""
 
     kernel: Any
-    degree: Any
-    coef0: Any
     tol: Any
     max_iter: Any
     verbose: Any
@@ -57,11 +55,11 @@ class KernelMachine(BagClassifier):
         return X, bags
 
     def _make_kernel(self, gamma: Any, X: NDArray[Any]) -> Kernel:
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, X)
+        return make_kernel(self.kernel, gamma, X)
 
     def _make_kernels(self, gammas: Any, X: NDArray[Any]) -> list[Kernel]:
         """One kernel for each gamma, in rising order; one in all if gamma plays no role in it."""
-        if self.kernel not in WITH_GAMMA:
+        if self.kernel != "rbf":
             return [self._make_kernel(1.0, X)]
         listed = isinstance(gammas, Iterable) and not isinstance(gammas, str)
         widths = list(gammas) if listed else []
@@ -72,7 +70,7 @@ class KernelMachine(BagClassifier):
 
     def _keep_widths(self, kernels: list[Kernel], best: int) -> None:
         """Keep the gammas of a search, and the one that was chosen; None if there are none."""
-        has_gamma = self.kernel in WITH_GAMMA
+        has_gamma = self.kernel == "rbf"
         self.gamma_ = kernels[best].gamma if has_gamma else None
         self.gammas_ = np.array([kernel.gamma for kernel in kernels]) if has_gamma else None
 

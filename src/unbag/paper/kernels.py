@@ -19,31 +19,15 @@ from unbag._threads import physical_memory
 from unbag.bags.bags import Bags
 from unbag.models.base import row_blocks
 
-KERNELS = ("rbf", "linear", "poly", "precomputed")
-
-# Kernels that gamma makes a difference to.
-WITH_GAMMA = ("rbf", "poly")
+KERNELS = ("rbf", "linear", "precomputed")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or given entries.
+    """k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), or given entries (precomputed).
 
-    Parameters
-    ----------
-    name : {"rbf", "linear", "poly", "precomputed"}
-        Which kernel.
-    gamma : float, default=1.0
-        γ of "rbf" and "poly".
-    degree : int, default=3
-        Degree of "poly".
-    coef0 : float, default=1.0
-        c₀ of "poly".
-
-    Examples
-    --------
     >>> import numpy as np
-    >>> from unbag.paper import Kernel
+    >>> from unbag.paper.kernels import Kernel
     >>> X = np.array([[0.0], [1.0], [2.0]])
     >>> Kernel("rbf", gamma=1.0).matrix(X, np.float64).round(3)
     array([[1.   , 0.368, 0.018],
@@ -53,28 +37,12 @@ class Kernel:
 
     name: str
     gamma: float = 1.0
-    degree: int = 3
-    coef0: float = 1.0
 
     def block(self, X: NDArray[Any], Z: Any, dtype: DTypeLike) -> NDArray[Any]:
-        """Kernel between the rows of X and those of Z.
+        """Kernel (n_rows, n_points) between the rows of X and points Z, which a given kernel has no need of.
 
         Products are taken in double precision and rounded at the end only: far from the origin,
         a distance is a small difference of large numbers.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_columns)
-            Rows.
-        Z : ndarray of shape (n_points, n_columns)
-            Points; not read if the kernel is given.
-        dtype : dtype
-            Type of the result.
-
-        Returns
-        -------
-        block : ndarray of shape (n_rows, n_points)
-            k(x, z) of all pairs.
         """
         if self.name == "precomputed":
             return X.astype(dtype, copy=False)
@@ -82,8 +50,6 @@ class Kernel:
         product = X @ Z.T
         if self.name == "linear":
             return product.astype(dtype, copy=False)
-        if self.name == "poly":
-            return ((self.gamma * product + self.coef0) ** self.degree).astype(dtype, copy=False)
         product *= 2 * self.gamma
         product -= self.gamma * np.sum(X * X, axis=1)[:, None]
         product -= self.gamma * np.sum(Z * Z, axis=1)[None, :]
@@ -91,20 +57,7 @@ class Kernel:
         return np.exp(np.minimum(product.astype(dtype, copy=False), 0))
 
     def matrix(self, X: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-        """Make the symmetric kernel matrix of the rows of X, each block off the diagonal once.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_columns)
-            Rows.
-        dtype : dtype
-            Type of the result.
-
-        Returns
-        -------
-        K : ndarray of shape (n_rows, n_rows)
-            The matrix.
-        """
+        """Make the symmetric kernel matrix of the rows of X, each block off the diagonal once."""
         if self.name == "precomputed":
             return X.astype(dtype)
         X = X.astype(np.float64, copy=False)
@@ -119,29 +72,12 @@ class Kernel:
         return K
 
     def expand(self, X: NDArray[Any], Z: Any, coef: NDArray[Any]) -> NDArray[Any]:
-        """Sum up Σ_j coef[., j] k(x, z_j) for every row x of X.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_columns)
-            Rows.
-        Z : ndarray of shape (n_points, n_columns)
-            Points.
-        coef : ndarray of shape (n_outputs, n_points)
-            Coefficients.
-
-        Returns
-        -------
-        values : ndarray of shape (n_outputs, n_rows)
-            The sums.
-        """
+        """Σ_j coef[., j] k(x, z_j) for every row x of X, of shape (n_outputs, n_rows)."""
         parts = [coef @ self.block(X[rows], Z, coef.dtype).T for rows in row_blocks(len(X))]
         return np.concatenate(parts, axis=1)
 
 
-def make_kernel(
-    name: str, gamma: str | float, degree: int, coef0: float, X: NDArray[Any]
-) -> Kernel:
+def make_kernel(name: str, gamma: str | float, X: NDArray[Any]) -> Kernel:
     """Check the settings of a kernel and fix γ for the instances X.
 
     ``"scale"`` is 1/(d·Var(X)), as in the paper, ``"wide"`` half of it, which for standardised
@@ -157,12 +93,12 @@ def make_kernel(
     if not known:
         raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
     if isinstance(gamma, str):
-        variance = float(X.var()) if gamma != "auto" and name in WITH_GAMMA else 1.0
+        variance = float(X.var()) if gamma != "auto" and name == "rbf" else 1.0
         scale = 1 / (d * variance) if variance > 0 else 1.0
         gamma = scale / 2 if gamma == "wide" else scale
     if not gamma > 0 or not np.isfinite(gamma):
         raise ValueError(f"gamma must be positive and finite, not {gamma!r}.")
-    return Kernel(name, float(gamma), degree, coef0)
+    return Kernel(name, float(gamma))
 
 
 def check_kernel_memory(n: int, itemsize: int) -> None:

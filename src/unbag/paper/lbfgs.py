@@ -55,16 +55,9 @@ class _Point:
 class Line:
     """The penalised objective along one direction per column.
 
-    Attributes
-    ----------
-    objective, problem, penalty
-        What is minimised, and the problem and λ of each column.
-    scores, direction : arrays of shape (columns, outputs, instances)
-        Scores at the start, and how they change along the direction.
-    value, squared_norm : ndarrays of shape (columns,)
-        Objective and ⟨θ, Pθ⟩ at the start.
-    products : ndarray of shape (columns, 3)
-        Directional derivative at the start, ⟨d, Pθ⟩ and ⟨d, Pd⟩.
+    ``scores`` and ``direction`` (columns, outputs, instances) are the scores at the start and how they
+    change along the direction, ``products`` (columns, 3) the directional derivative at the start,
+    ⟨d, Pθ⟩ and ⟨d, Pd⟩.
     """
 
     objective: Objective
@@ -204,36 +197,13 @@ def minimise(
     callback: Callable[[int, int], None] | None = None,
     start: Array | None = None,
 ) -> Solution:
-    """Minimise the penalised objective, for all columns together.
+    """Minimise the penalised objective, for all columns together: penalties λ, each with its problem.
 
-    Parameters
-    ----------
-    objective : Objective
-        Value and gradient in score space.
-    space : FunctionSpace
-        Where the functions live.
-    penalty : ndarray of shape (columns,)
-        λ of each column.
-    problem : ndarray of int, shape (columns,)
-        The problem of the objective that each column belongs to.
-    tol : float, default=1e-4
-        A column has converged when the norm of its gradient is below ``tol`` times that at zero,
-        when its value has stopped to fall, or when not even steepest descent finds a lower point
-        (at a kink, or at the end of the precision).
-    max_iter : int, default=1000
-        Iterations after which a column is given up.
-    callback : callable, optional
-        Called after each iteration with its number and the number of columns left.
-    start : array of shape (columns, coefficients), optional
-        Where to start from, by default zero.
+    A column has converged when the norm of its gradient is below ``tol`` times that at zero, when its
+    value has stopped to fall, or when not even steepest descent finds a lower point (at a kink, or at
+    the end of the precision). The callback gets the number of each iteration and how many columns are
+    left. The search starts from the coefficients ``start``, by default zero.
 
-    Returns
-    -------
-    solution : Solution
-        Minimisers of all columns.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.observations.forward import ForwardLikelihood

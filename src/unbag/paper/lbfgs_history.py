@@ -45,25 +45,11 @@ class History:
     """The gradient g, steps s and gradient changes y, and the inner products between them.
 
     A vector comes with its dual: an array of shape (columns, 2, coefficients), or (columns, 1,
-    coefficients) if it is its own dual.
-
-    Attributes
-    ----------
-    memory : int
-        How many pairs are remembered at most.
-    vectors : array of shape (columns, 1 + 2·room, 1 or 2, coefficients)
-        g, then s and y by turns, in a ring of pairs. There is room for a few at first, then for
-        twice as many each time: many columns leave before they need more.
-    inverse, yy : ndarrays of shape (columns, room, room)
-        R⁻¹, zero where a pair is passed over, and ⟨y_i, y_j⟩.
-    curvature : ndarray of shape (columns, room)
-        ⟨s_i, y_i⟩.
-    sg, yg : ndarrays of shape (columns, used)
-        ⟨s_i, g⟩ and ⟨y_i, g⟩ with the current gradient.
-    square : ndarray of shape (columns,)
-        ⟨g, g⟩.
-    slot : int
-        Which pair of the ring comes next.
+    coefficients) if it is its own dual. ``vectors`` holds g, then s and y by turns, in a ring of at
+    most ``memory`` pairs of which ``slot`` comes next. There is room for a few at first, then for
+    twice as many each time: many columns leave before they need more. ``inverse`` is R⁻¹, zero where a
+    pair is passed over, ``yy`` ⟨y_i, y_j⟩, ``curvature`` ⟨s_i, y_i⟩, ``sg`` and ``yg`` ⟨s_i, g⟩ and
+    ⟨y_i, g⟩ with the current gradient, and ``square`` ⟨g, g⟩.
     """
 
     memory: int

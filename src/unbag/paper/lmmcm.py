@@ -127,16 +127,15 @@ class LMMCMClassifier(_LMMCM):
     ----------
     alpha : float, default=1e-3
         Regularisation strength, λ in the paper.
-    kernel : {"rbf", "poly", "linear", "precomputed"}, default="rbf"
+    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
         Kernel of f; with "precomputed", X is the kernel matrix. "linear" fits f(x) = xᵀw + b with
         an intercept b that is not penalised, for many rows and for sparse X. Functions of the
         other kernels have no intercept, as in the paper.
     gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate, and "auto" 1/d.
-    kernel_params : dict, optional
-        Further settings of the kernel: ``degree`` (3) and ``coef0`` (1.0) of "poly", and
-        ``precision`` ("single" or "double") of the matrix.
+        Width of "rbf": "scale" is 1/(d·Var(X)) as in the paper, "wide" half of that, which was more
+        accurate, and "auto" 1/d.
+    precision : {"single", "double"}, default="single"
+        Of the kernel matrix in training.
     weights : {"least_squares", "pairs"}, default="least_squares"
         Weights of least variance over all bags, for any number of classes, or those of the
         paper's pairs, for two.
@@ -219,7 +218,7 @@ class LMMCMClassifier(_LMMCM):
         *,
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        kernel_params: dict[str, Any] | None = None,
+        precision: str = "single",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -235,7 +234,7 @@ class LMMCMClassifier(_LMMCM):
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_params = kernel_params
+        self.precision = precision
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -266,46 +265,10 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
     selection : {"pooled", "folds"}, default="pooled"
         Whether the criterion is the risk of all out-of-fold scores together, always with the
         correction "nonnegative", or its mean over folds, as in the paper.
-    kernel : {"rbf", "poly", "linear", "precomputed"}, default="rbf"
-        Kernel of f; with "precomputed", X is the kernel matrix. "linear" fits f(x) = xᵀw + b with
-        an intercept b that is not penalised, for many rows and for sparse X. Functions of the
-        other kernels have no intercept, as in the paper.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate, and "auto" 1/d.
-    kernel_params : dict, optional
-        Further settings of the kernel: ``degree`` (3) and ``coef0`` (1.0) of "poly", and
-        ``precision`` ("single" or "double") of the matrix.
-    weights : {"least_squares", "pairs"}, default="least_squares"
-        Weights of least variance over all bags, for any number of classes, or those of the
-        paper's pairs, for two.
-    bag_model : {"instances", "bags"}, default="instances"
-        Whether instances of a bag are independent (IIM), so that large bags have more weight, or
-        may depend on each other (IBM), so that every bag has the same.
-    merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
-        How small bags are merged into large ones first.
-    merge_size : int, optional
-        K, how many small bags make a large one; by default it grows like the square root of the
-        number of bags.
-    loss : {"logistic", "squared", "huber", "hinge", "sigmoid", "ramp"}, default="logistic"
-        ℓ. Only the first three give probabilities.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        π, how much each class counts: equally (balanced error, as in the paper), by its share
-        (accuracy), or given.
-    training_prior : {"auto", "same", "pooled", "convex"}, default="auto"
-        Class prior at which the risk is minimised; scores are then moved to ``class_prior`` by
-        the log-odds. "same" is ``class_prior`` itself, as in the paper. "pooled" are the shares
-        of the classes in all bags, at which the risk is convex for weights of least squares.
-        "convex" is the middle of the shares at which the risk is convex. "auto" is "pooled" for a
-        kernel with weights of least squares and the logistic loss, and "same" otherwise.
-    correction : {"none", "nonnegative"}, default="none"
-        Whether estimated class risks are kept from turning negative, as no mean of losses is.
-    tol : float, default=1e-3
-        Converged when the gradient's norm is below this share of that at f = 0.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    kernel, gamma, precision : as in `LMMCMClassifier`
+    weights, bag_model, merge, merge_size : as in `LMMCMClassifier`
+    loss, class_prior, training_prior, correction : as in `LMMCMClassifier`
+    tol, max_iter, verbose : as in `LMMCMClassifier`
 
     Attributes
     ----------
@@ -318,33 +281,9 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each instance by the model that did not see its bag, at the chosen penalty.
         None if the folds do not hold out every bag exactly once.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Class prior to which scores and probabilities belong.
-    training_prior_ : {"same", "pooled", "convex"}
-        The class prior at which the risk was minimised.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        w, for ``kernel="linear"`` only: one row for two classes, one per class for more.
-    kernel_ : Kernel
-        k, with its width; not for ``kernel="linear"``.
-    points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
-        ``kernel="linear"``.
-    dual_coef_ : ndarray of shape (n_outputs, n_points)
-        The α_j; not for ``kernel="linear"``.
-    intercept_ : ndarray of shape (n_outputs,)
-        b; zeros for other kernels than "linear".
-    n_iter_ : int
-        Iterations of the final fit.
-    converged_ : bool
-        Whether it converged.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any.
+    classes_, class_prior_, training_prior_, n_iter_, converged_ : as in `LMMCMClassifier`
+    coef_, kernel_, points_, dual_coef_, intercept_ : as in `LMMCMClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
 
     Examples
     --------
@@ -366,7 +305,7 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
         selection: str = "pooled",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        kernel_params: dict[str, Any] | None = None,
+        precision: str = "single",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -384,7 +323,7 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
         self.selection = selection
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_params = kernel_params
+        self.precision = precision
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge

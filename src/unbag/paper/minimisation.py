@@ -226,19 +226,6 @@ def warn_not_converged(
 # --- classifiers --------------------------------------------------------------------------------
 
 
-def _read_kernel_params(settings: Any) -> tuple[int, float, np.dtype[Any]]:
-    """Degree and constant of "poly" and the type of the kernel matrix, from a dictionary or None."""
-    found: dict[str, Any] = {"degree": 3, "coef0": 1.0, "precision": "single"}
-    if settings is not None and not (
-        isinstance(settings, dict) and settings.keys() <= found.keys()
-    ):
-        names = ", ".join(found)
-        raise ValueError(f"kernel_params must be a dictionary of {names}, not {settings!r}.")
-    found |= settings or {}
-    check_choice(found["precision"], _PRECISIONS, "precision")
-    return found["degree"], found["coef0"], np.dtype(_PRECISIONS[found["precision"]])
-
-
 def _gives_probabilities(estimator: Any) -> bool:
     if not get_loss(getattr(estimator, "loss", "logistic")).gives_probabilities:
         raise AttributeError(
@@ -253,7 +240,7 @@ class RiskClassifier(BagClassifier):
     alpha: Any
     kernel: Any
     gamma: Any
-    kernel_params: Any
+    precision: Any
     tol: Any
     max_iter: Any
     verbose: Any
@@ -284,21 +271,7 @@ class RiskClassifier(BagClassifier):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row; sparse only if the model takes that.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")
@@ -316,8 +289,9 @@ class RiskClassifier(BagClassifier):
         """The functions to choose from; a kernel and its points are kept for predictions."""
         if self.kernel == "linear":
             return LinearSpace(X, n_outputs, fit_intercept=True)
-        degree, coef0, dtype = _read_kernel_params(self.kernel_params)
-        self.kernel_ = make_kernel(self.kernel, self.gamma, degree, coef0, X)
+        check_choice(self.precision, _PRECISIONS, "precision")
+        dtype = np.dtype(_PRECISIONS[self.precision])
+        self.kernel_ = make_kernel(self.kernel, self.gamma, X)
         self.points_ = None if self.kernel == "precomputed" else X
         check_kernel_memory(X.shape[0], dtype.itemsize)
         return KernelSpace(self.kernel_.matrix(X, dtype), n_outputs)

@@ -49,21 +49,6 @@ class Pairing:
 
     Every bag appears at most once, and in every pair the bag in `positive` has the strictly larger
     proportion. The pairs are ordered by their difference in proportion, largest first.
-
-    Attributes
-    ----------
-    positive : ndarray of int, shape (n_pairs,)
-        Index of the bag with the larger proportion, of each pair.
-    negative : ndarray of int, shape (n_pairs,)
-        Index of the other one.
-
-    Examples
-    --------
-    >>> pairing = pair_extremes([0.1, 0.9, 0.5, 0.6])
-    >>> len(pairing)
-    2
-    >>> round(pairing.information([0.1, 0.9, 0.5, 0.6], sizes=[10, 10, 10, 10]), 6)
-    6.5
     """
 
     positive: Ints
@@ -73,20 +58,7 @@ class Pairing:
         return len(self.positive)
 
     def information(self, proportions: ArrayLike, sizes: ArrayLike | None = None) -> float:
-        """Sum the information Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² over the pairs.
-
-        Parameters
-        ----------
-        proportions : array-like of shape (n_bags,)
-            Proportion of the positive class in each bag.
-        sizes : array-like of shape (n_bags,), optional
-            Number of instances in each bag. Left out, every bag counts as one: the quantity of the
-            paper's model of independent bags.
-
-        Returns
-        -------
-        float
-        """
+        """Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² over the pairs; without sizes every bag counts as one (IBM)."""
         gamma, n = _check_bags(proportions, sizes)
         pairs = pair_information(gamma, _relative(n), self.positive, self.negative)
         return float(pairs.sum() * n.max())
@@ -96,21 +68,9 @@ def pair_extremes(proportions: ArrayLike) -> Pairing:
     """Pair the largest proportion with the smallest, the second largest with the second smallest...
 
     This maximises Σ (γ⁺ − γ⁻)² over all pairings, so it is the best pairing of bags of equal size
-    (the proposition in the paper's appendix "Optimal Bag Matching").
+    (the proposition in the paper's appendix "Optimal Bag Matching"). Of an odd number of bags the
+    middle one is left out.
 
-    Parameters
-    ----------
-    proportions : array-like of shape (n_bags,)
-        Proportion of the positive class in each bag. With an odd number of bags the middle one is
-        left out.
-
-    Returns
-    -------
-    Pairing
-        Two bags of equal proportion carry no information and are not made a pair.
-
-    Examples
-    --------
     >>> pairing = pair_extremes([0.4, 0.1, 0.9, 0.7, 0.2])
     >>> pairing.positive, pairing.negative
     (array([2, 3]), array([1, 4]))
@@ -128,22 +88,7 @@ def pair_matching(proportions: ArrayLike, sizes: ArrayLike) -> Pairing:
     bags, taken from the assignment problem that relaxes it, tell beforehand which pairs cannot be
     part of the answer, and only the others are handed to the blossom algorithm.
 
-    Parameters
-    ----------
-    proportions : array-like of shape (n_bags,)
-        Proportion of the positive class in each bag. With an odd number of bags the matching
-        chooses the one to leave out.
-    sizes : array-like of shape (n_bags,)
-        Number of instances in each bag.
-
-    Returns
-    -------
-    Pairing
-        Two bags of equal proportion carry no information and are not made a pair.
-
-    Examples
-    --------
-    Large bags want large partners: the bags of 100 go together, although 0.2 and 1 lie further
+    Large bags want large partners: here the bags of 100 go together, although 0.2 and 1 lie further
     apart.
 
     >>> proportions, sizes = [0.0, 0.2, 0.8, 1.0], [5, 100, 100, 5]
@@ -183,29 +128,6 @@ def pair_exchange(proportions: ArrayLike, sizes: ArrayLike) -> Pairing:
     One sweep does this for all pairs at once, two by two, and each sweep brings other pairs
     together. It ends when a round of sweeps gains less than 0.002%, or after a number of rounds
     that falls from 64 to 2 as the number of bags grows, so the cost is that of some sorts.
-
-    Parameters
-    ----------
-    proportions : array-like of shape (n_bags,)
-        Proportion of the positive class in each bag. With an odd number of bags one is left out.
-    sizes : array-like of shape (n_bags,)
-        Number of instances in each bag.
-
-    Returns
-    -------
-    Pairing
-        The same for the same input. Two bags of equal proportion carry no information and are not
-        made a pair.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> proportions, sizes = rng.random(200), rng.integers(10, 500, 200)
-    >>> nearly = pair_exchange(proportions, sizes).information(proportions, sizes)
-    >>> best = pair_matching(proportions, sizes).information(proportions, sizes)
-    >>> bool(0.999 * best < nearly <= best * (1 + 1e-12))
-    True
     """
     all_gamma, all_n = _check_bags(proportions, sizes)
     # One order for the same bags, however the caller lists them.

@@ -25,9 +25,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
 
-from unbag._arrays import Array, Bools, Floats, Ints, index_beside, take, to_host
+from unbag._arrays import Array, Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.observations.bag_rows import equal_sizes
@@ -42,26 +41,23 @@ _ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(4, 15))
 
 # From log p̂ and γ, of shape (columns, classes, bags) or what broadcasts to it: d, summed over
 # classes, and its derivative with respect to log p̂.
-Divergence = Callable[[Array, Array], tuple[Array, Array]]
+Divergence = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
 
-def _squared(log_share: Array, proportions: Array) -> tuple[Array, Array]:
-    xp = array_namespace(log_share)
-    share = xp.exp(log_share)
+def _squared(log_share: Floats, proportions: Floats) -> tuple[Floats, Floats]:
+    share = np.exp(log_share)
     gap = share - proportions
-    return xp.sum(gap**2, axis=1) / 2, gap * share
+    return np.sum(gap**2, axis=1) / 2, gap * share
 
 
-def _absolute(log_share: Array, proportions: Array) -> tuple[Array, Array]:
-    xp = array_namespace(log_share)
-    share = xp.exp(log_share)
+def _absolute(log_share: Floats, proportions: Floats) -> tuple[Floats, Floats]:
+    share = np.exp(log_share)
     gap = share - proportions
-    return xp.sum(xp.abs(gap), axis=1) / 2, xp.sign(gap) * share / 2
+    return np.sum(np.abs(gap), axis=1) / 2, np.sign(gap) * share / 2
 
 
-def _cross_entropy(log_share: Array, proportions: Array) -> tuple[Array, Array]:
-    xp = array_namespace(log_share)
-    return -xp.sum(proportions * log_share, axis=1), -proportions
+def _cross_entropy(log_share: Floats, proportions: Floats) -> tuple[Floats, Floats]:
+    return -np.sum(proportions * log_share, axis=1), -proportions
 
 
 DIVERGENCES: dict[str, Divergence] = {
@@ -80,25 +76,13 @@ class ProportionRisk:
         log p̂_i[c] = log (1/n_i) Σ_{x in bag i} e^{−ℓ_c(f(x))},
         ∂ log p̂_i[c] / ∂ℓ_c(f(x)) = −e^{−ℓ_c(f(x))} / (n_i p̂_i[c]).
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_bags, n_classes) or (n_problems, n_bags, n_classes)
-        How much each bag counts, the same for all classes; a bag of weight zero is held out.
-    bags : Bags
-        Who is in which bag. Rows of known label are bags of one instance.
-    loss : ClassLoss
-        `LogisticLoss` or `SoftmaxLoss`, the link between scores and probabilities.
-    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
-        How the mean probabilities of a bag are compared with its proportions.
-    like : array, optional
-        Array whose namespace, type and device the computation should have.
+    Weights (n_problems, n_bags, n_classes) are the same for all classes; a bag of weight zero is held
+    out. Rows of known label are bags of one instance.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.observations.losses import get_loss
-    >>> from unbag.paper import ProportionRisk
+    >>> from unbag.paper.proportion_risk import ProportionRisk
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
     >>> risk = ProportionRisk(np.full((2, 2), 0.5), bags, get_loss("logistic"))
     >>> scores, problem = np.zeros((1, 1, 4)), np.zeros(1, dtype=int)
@@ -112,13 +96,10 @@ class ProportionRisk:
         bags: Bags,
         loss: ClassLoss,
         divergence: str = "squared",
-        like: Array | None = None,
     ) -> None:
         self._divergence = get_divergence(divergence)
         self._loss = loss
         self.n_outputs = loss.n_outputs(bags.n_classes)
-        like = np.empty(0) if like is None else like
-        xp, where = array_namespace(like), device(like)
         units, first = bags.with_labelled_rows_apart()
         whole = bags.index[first]
         by_size = np.argsort(units.sizes, kind="stable")
@@ -126,12 +107,9 @@ class ProportionRisk:
         table = table[:, whole] * (units.sizes / bags.sizes[whole])
         position = np.argsort(by_size)
         order = np.argsort(position[units.index], kind="stable")
-        self._order = xp.asarray(order, device=where)
-        self._back = xp.asarray(np.argsort(order), device=where)
-        self._weights = xp.asarray(table[:, by_size], dtype=xp.float64, device=where)
-        self._proportions = xp.asarray(
-            units.clipped_proportions[by_size].T[None], dtype=xp.float64, device=where
-        )
+        self._order, self._back = order, np.argsort(order)
+        self._weights = table[:, by_size]
+        self._proportions = units.clipped_proportions[by_size].T[None]
         self._blocks = list(equal_sizes(units.sizes[by_size]))
 
     def value(self, scores: Array, problem: Ints) -> Floats:
@@ -140,9 +118,7 @@ class ProportionRisk:
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Empirical proportion risk per column and its gradient with respect to the scores."""
-        xp = array_namespace(scores)
-        ordered = take(scores, self._order, axis=2)
-        weights = take(self._weights, index_beside(problem, scores), axis=0)
+        ordered, weights = scores[:, :, self._order], self._weights[problem]
         total, gradients = np.zeros(scores.shape[0]), []
         for block in self._blocks:
             value, gradient = self._of_block(
@@ -153,24 +129,23 @@ class ProportionRisk:
             )
             total += value
             gradients.append(gradient)
-        return total, take(xp.concat(gradients, axis=2), self._back, axis=2)
+        return total, np.concatenate(gradients, axis=2)[:, :, self._back]
 
     def _of_block(
         self, scores: Array, weights: Array, proportions: Array, size: int
     ) -> tuple[Floats, Array]:
         """Give the part of value and gradient that bags of one size contribute."""
-        xp = array_namespace(scores)
         losses = self._loss.losses(scores)
-        logs = xp.reshape(-losses, (*losses.shape[:2], -1, size))
-        largest = xp.max(logs, axis=3, keepdims=True)
-        chances = xp.exp(logs - largest)
-        mean = xp.sum(chances, axis=3, dtype=xp.float64) / size
-        log_share = xp.astype(largest[:, :, :, 0], xp.float64) + xp.log(mean)
+        logs = (-losses).reshape(*losses.shape[:2], -1, size)
+        largest = logs.max(axis=3, keepdims=True)
+        relative = np.exp(logs - largest)
+        mean = np.sum(relative, axis=3, dtype=np.float64) / size
+        log_share = largest[:, :, :, 0].astype(np.float64) + np.log(mean)
         divergence, slope = self._divergence(log_share, proportions)
         pull = -weights[:, None, :] * slope / (size * mean)
-        pulled = chances * xp.astype(pull, scores.dtype)[:, :, :, None]
-        value = to_host(xp.sum(weights * divergence, axis=1))
-        return value, self._loss.pull_back(scores, xp.reshape(pulled, losses.shape))
+        pulled = relative * pull.astype(scores.dtype)[:, :, :, None]
+        value = np.sum(weights * divergence, axis=1)
+        return value, self._loss.pull_back(scores, pulled.reshape(losses.shape))
 
 
 def get_divergence(divergence: str) -> Divergence:
@@ -189,9 +164,9 @@ class _ProportionRiskModel(RiskClassifier):
         self._loss = get_loss("logistic", bags.n_classes)
         self.class_prior_ = bags.class_shares
 
-    def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:
+    def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:  # noqa: ARG002
         W = weights_by_problem(bags, included, _by_size)
-        return ProportionRisk(W, bags, self._loss, self.divergence, like)
+        return ProportionRisk(W, bags, self._loss, self.divergence)
 
 
 def _by_size(bags: Bags) -> Any:
@@ -218,14 +193,13 @@ class ProportionRiskClassifier(_ProportionRiskModel):
     divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
         How the mean probabilities in a bag are compared with its proportions. "absolute" has
         kinks, and takes many more iterations where the penalty is weak.
-    kernel : {"rbf", "poly", "linear", "precomputed"}, default="rbf"
+    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
         Kernel of f; with "precomputed", X is the kernel matrix. "linear" fits f(x) = xᵀw + b with
         an intercept b that is not penalised, for many rows and for sparse X.
     gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "wide" half of that, and
-        "auto" 1/d.
-    kernel_params : dict, optional
-        Further settings of the kernel, as in `LMMCMClassifier`.
+        Width of "rbf": "scale" is 1/(d·Var(X)), "wide" half of that, and "auto" 1/d.
+    precision : {"single", "double"}, default="single"
+        Of the kernel matrix in training.
     tol : float, default=1e-4
         Converged when the gradient's norm is below this share of that at f = 0. Most of the
         latter says how common the classes are, so 1e-3 is often too early to stop.
@@ -240,27 +214,9 @@ class ProportionRiskClassifier(_ProportionRiskModel):
         Labels of the classes.
     class_prior_ : ndarray of shape (n_classes,)
         Share of each class in all bags together, to which the probabilities belong.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        w, for ``kernel="linear"`` only: one row for two classes, one per class for more.
-    kernel_ : Kernel
-        k, with its width; not for ``kernel="linear"``.
-    points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
-        ``kernel="linear"``.
-    dual_coef_ : ndarray of shape (n_outputs, n_points)
-        The α_j; not for ``kernel="linear"``.
-    intercept_ : ndarray of shape (n_outputs,)
-        b; zeros for other kernels than "linear".
-    n_iter_ : int
-        Iterations.
-    converged_ : bool
-        Whether the fit converged.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any.
+    coef_, kernel_, points_, dual_coef_, intercept_ : as in `LMMCMClassifier`
+    n_iter_, converged_ : as in `LMMCMClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
 
     Examples
     --------
@@ -279,7 +235,7 @@ class ProportionRiskClassifier(_ProportionRiskModel):
         divergence: str = "squared",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        kernel_params: dict[str, Any] | None = None,
+        precision: str = "single",
         tol: float = 1e-4,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -288,7 +244,7 @@ class ProportionRiskClassifier(_ProportionRiskModel):
         self.divergence = divergence
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_params = kernel_params
+        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -307,61 +263,15 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
     selection : {"pooled", "folds"}, default="pooled"
         Whether the risk of held-out bags is taken over all of them together, or as the mean over
         folds of that of each fold.
-    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
-        How the mean probabilities in a bag are compared with its proportions. "absolute" has
-        kinks, and takes many more iterations where the penalty is weak.
-    kernel : {"rbf", "poly", "linear", "precomputed"}, default="rbf"
-        Kernel of f; with "precomputed", X is the kernel matrix. "linear" fits f(x) = xᵀw + b with
-        an intercept b that is not penalised, for many rows and for sparse X.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "wide" half of that, and
-        "auto" 1/d.
-    kernel_params : dict, optional
-        Further settings of the kernel, as in `LMMCMClassifier`.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at f = 0. Most of the
-        latter says how common the classes are, so 1e-3 is often too early to stop.
-    max_iter : int, default=1000
-        Iterations after which a fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    divergence, kernel, gamma, precision : as in `ProportionRiskClassifier`
+    tol, max_iter, verbose : as in `ProportionRiskClassifier`
 
     Attributes
     ----------
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
-    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The criterion by which it was chosen.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together, to which the probabilities belong.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        w, for ``kernel="linear"`` only: one row for two classes, one per class for more.
-    kernel_ : Kernel
-        k, with its width; not for ``kernel="linear"``.
-    points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
-        ``kernel="linear"``.
-    dual_coef_ : ndarray of shape (n_outputs, n_points)
-        The α_j; not for ``kernel="linear"``.
-    intercept_ : ndarray of shape (n_outputs,)
-        b; zeros for other kernels than "linear".
-    n_iter_ : int
-        Iterations of the final fit.
-    converged_ : bool
-        Whether it converged.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_ : as in `LMMCMClassifierCV`
+    classes_, class_prior_, n_iter_, converged_ : as in `ProportionRiskClassifier`
+    coef_, kernel_, points_, dual_coef_, intercept_ : as in `LMMCMClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
 
     Examples
     --------
@@ -384,7 +294,7 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
         divergence: str = "squared",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        kernel_params: dict[str, Any] | None = None,
+        precision: str = "single",
         tol: float = 1e-4,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -395,7 +305,7 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
         self.divergence = divergence
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_params = kernel_params
+        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose

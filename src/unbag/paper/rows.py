@@ -14,19 +14,7 @@ Row = dict[str, Any]
 
 
 def load_rows(path: Path) -> list[Row]:
-    """Read the rows of a file, none if there is no file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from unbag.paper.rows import append_rows, load_rows
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "rows.jsonl"
-    ...     append_rows(path, [{"seed": 0, "auc": 0.9}])
-    ...     load_rows(path)
-    [{'seed': 0, 'auc': 0.9}]
-    """
+    """Read the rows of a file, none if there is no file."""
     rows = []
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     for number, line in enumerate(lines, start=1):

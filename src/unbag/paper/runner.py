@@ -65,23 +65,7 @@ FORMER_METHODS = ("combined", "soft-label")
 
 @dataclass(frozen=True)
 class Task:
-    """One trial of one method.
-
-    Parameters
-    ----------
-    setting : Setting
-        Data set, proportions and sizes.
-    method : str
-        A name in `unbag.paper.METHODS`.
-    seed : int
-        Number of the trial.
-
-    Examples
-    --------
-    >>> from unbag.paper import Setting, Task
-    >>> Task(Setting("magic", (0.0, 0.5), 128), "lmmcm", seed=0).name
-    'table1_magic_0-0.5_128_lmmcm_0'
-    """
+    """One trial (number ``seed``) of one method, by its name in `METHODS`."""
 
     setting: Setting
     method: str
@@ -238,27 +222,6 @@ def pending(tasks: Iterable[Task], folder: Path) -> list[Task]:
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """Read all finished trials of a folder, in the order of their names.
-
-    Parameters
-    ----------
-    folder : Path
-        Where `run_tasks` wrote.
-
-    Returns
-    -------
-    rows : list of dict
-        One for each trial.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from unbag.paper import read_rows
-    >>> with TemporaryDirectory() as folder:
-    ...     rows = read_rows(Path(folder))
-    >>> rows
-    []
-    """
+    """Read all finished trials of a folder where `run_tasks` wrote, in the order of their names."""
     found = {row["task"]: row for row in kept.load_rows(folder / "rows.jsonl")}
     return [found[name] for name in sorted(found)]

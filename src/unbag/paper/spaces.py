@@ -73,15 +73,6 @@ class LinearSpace:
 
     X may be a sparse matrix of SciPy. The gradient Xᵀφ' is a sum over all rows, and is taken in
     double precision over blocks of them, so that single precision does for many rows too.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.paper.spaces import LinearSpace
-    >>> space = LinearSpace(np.array([[0.0], [1.0]]), n_outputs=1, fit_intercept=True)
-    >>> theta = np.array([[2.0, 1.0]])
-    >>> space.scores(theta, space.dual(theta))
-    array([[[1., 3.]]])
     """
 
     self_dual = True

@@ -36,20 +36,10 @@ _ROWS = 64
 
 @dataclass(frozen=True, eq=False)
 class Machine:
-    """A support vector machine f = Ka + b on the training instances.
+    """A support vector machine f = Ka + b on the training instances, with ``expansion`` Ka.
 
-    Attributes
-    ----------
-    labels : ndarray of bool, shape (n_instances,)
-        What it was trained on.
-    C : float
-        Its weight of the hinge loss.
-    coef : ndarray of shape (n_instances,)
-        a: between 0 and C for positive instances, between −C and 0 for negative ones.
-    expansion : ndarray of shape (n_instances,)
-        Ka.
-    intercept : float
-        b, which is not penalised.
+    The coefficients a are between 0 and C for positive instances and between −C and 0 for negative
+    ones; b is not penalised.
     """
 
     labels: Bools
@@ -72,30 +62,13 @@ def train_machine(
     near: Machine | None = None,
     max_steps: int = 10_000_000,
 ) -> Machine:
-    """Minimise ½‖w‖² + C Σ_j hinge(y_j, f_j).
+    """Minimise ½‖w‖² + C Σ_j hinge(y_j, f_j) for labels of both classes.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n_instances, n_instances)
-        Symmetric and positive semidefinite.
-    labels : ndarray of bool, shape (n_instances,)
-        Of both classes.
-    C : float
-    tol : float
-        By how much the optimality conditions may be violated: the largest gap of a coefficient
-        that may grow, less the smallest of one that may shrink. LIBSVM's criterion.
-    near : Machine, optional
-        On the same matrix, with other labels or another C, to start from. It saves time and
-        does not change the solution.
-    max_steps : int, default=10_000_000
-        Changes of a pair after which to give up, with a ConvergenceWarning.
+    The optimality conditions may be violated by ``tol``: the largest gap of a coefficient that may
+    grow, less the smallest of one that may shrink, as in LIBSVM. A machine ``near`` on the same
+    matrix, with other labels or another C, saves time and does not change the solution. After
+    ``max_steps`` changes of a pair the search is given up, with a ConvergenceWarning.
 
-    Returns
-    -------
-    Machine
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag.paper.support_vectors import train_machine
     >>> x = np.array([-3.0, -1.0, 1.0, 2.0])

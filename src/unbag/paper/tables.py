@@ -323,29 +323,8 @@ _PUBLISHED_AUC: dict[tuple[int, str, tuple[float, float], str], str] = {
 def published_auc(
     table: int, dataset: str, proportions: tuple[float, float], bag_size: int, method: str
 ) -> Published | None:
-    """Look up the paper's figure for a setting; None if it reports none.
+    """The paper's figure for a setting; None if it reports none.
 
-    Parameters
-    ----------
-    table : {1, 2}
-        Table of the paper.
-    dataset : {"adult", "magic"}
-        Data set.
-    proportions : (low, high)
-        Range of the true proportions.
-    bag_size : int
-        Instances in a bag.
-    method : str
-        A name in `unbag.paper.METHODS`.
-
-    Returns
-    -------
-    figure : Published or None
-        With ``mean`` and ``deviation``.
-
-    Examples
-    --------
-    >>> from unbag.paper import published_auc
     >>> published_auc(1, "magic", (0.0, 0.5), 128, "lmmcm")
     Published(mean=0.8753, deviation=0.0157)
     """

@@ -82,27 +82,9 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Data of one trial: bags to train on; labels are there for scoring only.
+    """Data of one trial: instances to train on with their bags y, and instances to score.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_instances, n_features)
-        Instances to train on.
-    y : structured ndarray of shape (n_instances,)
-        Their bags, as made by `unbag.bag_target`.
-    labels : ndarray of shape (n_instances,)
-        Their labels.
-    X_test : ndarray of shape (n_test, n_features)
-        Instances to score.
-    labels_test : ndarray of shape (n_test,)
-        Their labels.
-
-    Examples
-    --------
-    >>> from unbag.paper import Setting, make_trial
-    >>> trial = make_trial(Setting("magic", (0.0, 0.5), 512), seed=0)
-    >>> trial.X.shape, trial.X_test.shape
-    ((6144, 10), (3804, 10))
+    Labels are there for scoring only.
     """
 
     X: Floats

@@ -35,19 +35,11 @@ _STEP = 0.995
 
 @dataclass(frozen=True, eq=False)
 class BagRegression:
-    """Solutions of one regression for several penalties and tubes.
+    """Solutions of one regression for several problems, pairs of a penalty and tubes.
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_problems, n_bags)
-        β = α − α*, exactly 0 or ±C where a bag lies within its tube or beyond it.
-    intercept : ndarray of shape (n_problems,)
-        b; where it is not unique, the middle of its interval.
-    violation : ndarray of shape (n_problems,)
-        How far, in log-odds, the optimality conditions are from being met; at most 0 if they
-        are met exactly.
-    converged : ndarray of bool, shape (n_problems,)
-    n_iter : ndarray of shape (n_problems,)
+    ``coef`` (n_problems, n_bags) is β = α − α*, exactly 0 or ±C where a bag lies within its tube or
+    beyond it; ``intercept`` is b, the middle of its interval where it is not unique; ``violation`` is
+    how far, in log-odds, the optimality conditions are from being met, at most 0 if they are.
     """
 
     coef: Floats
@@ -78,19 +70,6 @@ def solve_bag_regression(
     these bounds, and starts and stays where all conditions but complementarity hold. Each
     iteration costs one Cholesky factor of C·K + diagonal for each problem that is left.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n_bags, n_bags)
-        Kernel of the bags, positive semidefinite.
-    y : ndarray of shape (n_bags,)
-        Targets.
-    tubes : ndarray of shape (n_problems, n_bags)
-        ε_k, zero or more.
-    C : ndarray of shape (n_problems,)
-        Largest |β_k|.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag.paper.tube_regression import solve_bag_regression
     >>> K, y = np.eye(2), np.array([-2.0, 2.0])

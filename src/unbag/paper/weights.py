@@ -137,24 +137,14 @@ def pair_weights(bags: Bags, pairing: Pairing, bag_model: BagModel = "instances"
 
 
 def convex_priors(W: Floats) -> Floats:
-    """Shares of the second of two classes between which the corrected risk is convex.
+    """Shares (..., 2) of the second of two classes between which the corrected risk by W is convex.
 
     Let the loss bend alike against both classes, as the logistic loss does. The losses of a row of
     bag i then have (Wπ)_i times that bend, so that at the class prior π the risk is a convex
     function of the scores if and only if Wπ ≥ 0. For pairs of bags this is γ⁻ ≤ π₊ ≤ γ⁺ in every
-    pair, which the median share obeys if extremes are paired.
+    pair, which the median share obeys if extremes are paired. If the first of the two shares is the
+    larger one, there is no such prior.
 
-    Parameters
-    ----------
-    W : ndarray of shape (..., n_bags, 2)
-
-    Returns
-    -------
-    ends : ndarray of shape (..., 2)
-        The least and the largest such share. If the first is the larger one, there is none.
-
-    Examples
-    --------
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.paper.weights import bag_weights, convex_priors
     >>> bags = check_bag_target(bag_target([1, 2, 3, 4], [0.1, 0.3, 0.4, 0.9]))
@@ -175,16 +165,9 @@ def convex_priors(W: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class MergedBags:
-    """Large bags, and how they came about.
+    """Large bags, the one that each small bag joined, and the pairing of the two of each block.
 
-    Attributes
-    ----------
-    bags : Bags
-        The large bags; rows of known label stay bags of their own.
-    group : ndarray of shape (n_small_bags,)
-        The large bag that each small one joined.
-    pairing : Pairing
-        The two large bags of each block (a block without contrast is left out).
+    Rows of known label stay bags of their own, and a block without contrast has no pair.
     """
 
     bags: Bags

@@ -6,13 +6,8 @@ from scipy.optimize import minimize_scalar
 
 from unbag import check_bag_target
 from unbag.observations.losses import LOSSES
-from unbag.paper.bounds import (
-    MultiMCM,
-    generalization_bound,
-    merged_bound,
-    sample_bags,
-    unbiased_loss,
-)
+from unbag.paper.bounds import generalization_bound, merged_bound, sample_bags, unbiased_loss
+from unbag.paper.bounds.contamination import MultiMCM
 from unbag.paper.pairing import pair_extremes
 from unbag.paper.weights import blockwise_max, blockwise_pairwise
 

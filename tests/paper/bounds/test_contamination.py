@@ -8,14 +8,10 @@ from scipy.stats import norm
 
 from unbag import check_bag_target
 from unbag.observations.losses import LOSSES, SoftmaxLoss
-from unbag.paper.bounds import (
-    MultiMCM,
-    convexity_condition,
-    sample_bags,
-    unbiased_coefficients,
-    unbiased_loss,
-)
+from unbag.paper.bounds import sample_bags, unbiased_loss
+from unbag.paper.bounds.contamination import MultiMCM, unbiased_coefficients
 from unbag.paper.bounds.generalization import generalization_bound
+from unbag.paper.bounds.losses import convexity_condition
 from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.pairing import pair_bags
 from unbag.paper.weights import bag_weights, blockwise_max, blockwise_pairwise
@@ -147,7 +143,9 @@ def test_risk_of_pairs_is_the_corrected_risk(loss, bag_model, weights):
 
 def test_risk_is_the_weighted_mean_of_the_unbiased_losses_written_out():
     models = MultiMCM([0.1, 0.4], [0.2, 0.5], sizes_plus=[3, 5], sizes_minus=[4, 2])
-    sample = models.sample(norm(1).rvs, norm(-1).rvs, random_state=0)
+    sample = sample_bags(
+        models.proportions, models.sizes, norm(1).rvs, norm(-1).rvs, random_state=0
+    )
     expected = 0.0
     for i in range(2):
         corrected = unbiased_loss("huber", models.kappa_plus[i], models.kappa_minus[i])
@@ -175,7 +173,9 @@ def test_estimated_risk_is_unbiased_under_every_model(model):
     plus, minus = np.tile(np.transpose(KAPPAS), n_draws)
     sizes = np.tile([2, 3, 7, 4, 5], n_draws)
     models = MultiMCM(plus, minus, sizes_plus=sizes, sizes_minus=sizes[::-1])
-    sample = models.sample(POSITIVES, NEGATIVES, model=model, random_state=0)
+    sample = sample_bags(
+        models.proportions, models.sizes, POSITIVES, NEGATIVES, model=model, random_state=0
+    )
     risks = models.pair_risks("logistic", sample.X, sample.bag).reshape(n_draws, n_models)
     one = models.weights[:n_models] / models.weights[:n_models].sum()
     expected = clean_risk("logistic")
@@ -218,7 +218,9 @@ def test_hundred_thousand_pairs_take_little_time():
     minus = rng.uniform(0, 0.5, 100_000)
     begin = time.process_time()
     models = MultiMCM(rng.uniform(0, 0.49, 100_000), minus, sizes_plus=2, sizes_minus=2)
-    sample = models.sample(norm(1).rvs, norm(-1).rvs, model="CIBM", random_state=0)
+    sample = sample_bags(
+        models.proportions, models.sizes, norm(1).rvs, norm(-1).rvs, model="CIBM", random_state=0
+    )
     models.risk("logistic", sample.X, sample.bag)
     convexity_condition("logistic", models.kappa_plus, models.kappa_minus)
     assert time.process_time() - begin < 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from unbag.paper.bounds import expected_contrasts
+from unbag.paper.bounds.merged import expected_contrasts
 from unbag.paper.weights import MERGERS
 
 

@@ -10,13 +10,9 @@ from scipy.stats import binom
 
 from unbag import bag_target, check_bag_target
 from unbag.observations.losses import LOSSES
-from unbag.paper.bounds import (
-    MultiMCM,
-    RKHSBall,
-    generalization_bound,
-    rademacher_complexity,
-    unbiased_coefficients,
-)
+from unbag.paper.bounds import RKHSBall, generalization_bound
+from unbag.paper.bounds.complexity import rademacher_complexity
+from unbag.paper.bounds.contamination import MultiMCM, unbiased_coefficients
 from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import Pairing, pair_extremes, pair_matching
 

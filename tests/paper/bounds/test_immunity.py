@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from unbag.observations.losses import LOSSES, SquaredLoss
-from unbag.paper.bounds import (
+from unbag.paper.bounds import unbiased_loss
+from unbag.paper.bounds.losses import (
     convexity_condition,
     immunity_constants,
     is_symmetric,
     symmetry_constant,
-    unbiased_loss,
 )
 
 every_loss = pytest.mark.parametrize("loss", LOSSES)

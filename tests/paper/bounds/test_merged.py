@@ -9,14 +9,9 @@ from scipy.stats import binom
 
 from unbag import bag_target, check_bag_target
 from unbag.observations.losses import LOSSES
-from unbag.paper.bounds import (
-    expected_contrasts,
-    generalization_bound,
-    largest_epsilon,
-    merged_bound,
-    required_epsilon,
-    unbiased_coefficients,
-)
+from unbag.paper.bounds import generalization_bound, merged_bound
+from unbag.paper.bounds.contamination import unbiased_coefficients
+from unbag.paper.bounds.merged import expected_contrasts, largest_epsilon, required_epsilon
 from unbag.paper.weights import MERGERS, bag_weights
 
 BASE = {

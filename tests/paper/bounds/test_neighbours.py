@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from unbag.paper.bounds import merged_bound, neighbour_condition
+from unbag.paper.bounds import merged_bound
+from unbag.paper.bounds.merged import neighbour_condition
 
 
 def test_pairs_are_counted():

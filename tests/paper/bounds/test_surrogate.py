@@ -5,7 +5,7 @@ import pytest
 from scipy.special import xlogy
 
 from unbag.observations.losses import LOSSES, SquaredLoss
-from unbag.paper.bounds import calibration_function, excess_error, prior_shifted_error
+from unbag.paper.bounds.losses import calibration_function, excess_error, prior_shifted_error
 
 THETA = np.linspace(0, 1, 21)
 CLOSED = {

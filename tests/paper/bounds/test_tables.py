@@ -13,10 +13,9 @@ from unbag.paper.bounds import (
     TwoLayerReLU,
     generalization_bound,
     required_bags,
-    required_bags_for_bound,
     weights_bound,
 )
-from unbag.paper.bounds.tables import table_factor
+from unbag.paper.bounds.generalization import required_bags_for_bound, table_factor
 from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import pair_bags
 from unbag.paper.weights import MERGERS, bag_weights
@@ -59,8 +58,8 @@ def test_variation_by_a_loop(n_classes):
     bags = random_bags(0, n_classes=n_classes)
     W = decontamination_weights(bags)
     prior = np.arange(1.0, n_classes + 1)
-    found = weights_bound(W, bags, **CONSTANTS, class_prior=prior)
     prior = prior / prior.sum()
+    found = weights_bound(W, bags, **CONSTANTS, class_prior=prior)
     by_hand = 0.0
     for i, n in enumerate(bags.sizes):
         by_hand += sum(p * abs(w) for p, w in zip(prior, W[i], strict=True)) ** 2 / n

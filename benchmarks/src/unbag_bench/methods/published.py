@@ -72,9 +72,9 @@ class PublishedClassifierCV(RiskClassifierCV):
     selection : {"pooled", "folds"}, default="pooled"
         "pooled" chooses by the error Σ_b (n_b/N) |p̂_b − γ_b| of all held-out bags together,
         "folds" by its mean over folds.
-    kernel : {"linear", "rbf", "poly", "precomputed"}, default="linear"
+    kernel : {"linear", "rbf", "precomputed"}, default="linear"
         Kernel of f.
-    gamma, kernel_params : as in `unbag.paper.LMMCMClassifierCV`
+    gamma, precision : as in `unbag.paper.LMMCMClassifierCV`
     tol : float, default=1e-4
         Converged when the gradient's norm is below this share of that at f = 0.
     max_iter, verbose : as in `unbag.paper.LMMCMClassifierCV`
@@ -107,7 +107,7 @@ class PublishedClassifierCV(RiskClassifierCV):
         selection: str = "pooled",
         kernel: str = "linear",
         gamma: str | float = "wide",
-        kernel_params: dict[str, Any] | None = None,
+        precision: str = "single",
         tol: float = 1e-4,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -118,7 +118,7 @@ class PublishedClassifierCV(RiskClassifierCV):
         self.selection = selection
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_params = kernel_params
+        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose

@@ -90,7 +90,7 @@ class BagTask:
         parts = parts / parts.sum(axis=1, keepdims=True)
         table = np.repeat(parts[:, :, None], self.bags.n_classes, axis=2)
         link = get_loss("logistic", self.bags.n_classes)
-        return ProportionRisk(table, self.bags, link, divergence, self.like)
+        return ProportionRisk(table, self.bags, link, divergence)
 
 
 class PublishedMethod(ABC):

@@ -71,7 +71,7 @@ class SoftLabelClassifier(_SoftLabelModel):
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts. "empirical" counts all instances alike: the plain loss of
         soft labels, under which few bags with mostly positives mean few positive predictions.
-    kernel, gamma, kernel_params : as in `unbag.paper.LMMCMClassifier`
+    kernel, gamma, precision : as in `unbag.paper.LMMCMClassifier`
     tol : float, default=1e-3
         Converged when the gradient's norm is below this share of that at f = 0.
     max_iter : int, default=1000
@@ -96,7 +96,7 @@ class SoftLabelClassifier(_SoftLabelModel):
         class_prior: Any = "balanced",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        kernel_params: dict[str, Any] | None = None,
+        precision: str = "single",
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -105,7 +105,7 @@ class SoftLabelClassifier(_SoftLabelModel):
         self.class_prior = class_prior
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_params = kernel_params
+        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -120,7 +120,7 @@ class SoftLabelClassifierCV(RiskClassifierCV, _SoftLabelModel):
     selection : {"pooled", "folds"}, default="pooled"
         Whether the loss of held-out bags is taken over all of them together, or as the mean over
         folds of that of each fold.
-    class_prior, kernel, gamma, kernel_params, tol, max_iter, verbose : as in `SoftLabelClassifier`
+    class_prior, kernel, gamma, precision, tol, max_iter, verbose : as in `SoftLabelClassifier`
 
     Examples
     --------
@@ -141,7 +141,7 @@ class SoftLabelClassifierCV(RiskClassifierCV, _SoftLabelModel):
         class_prior: Any = "balanced",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        kernel_params: dict[str, Any] | None = None,
+        precision: str = "single",
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -152,7 +152,7 @@ class SoftLabelClassifierCV(RiskClassifierCV, _SoftLabelModel):
         self.class_prior = class_prior
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_params = kernel_params
+        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose

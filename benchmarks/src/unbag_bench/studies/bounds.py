@@ -18,20 +18,17 @@ import numpy as np
 
 from unbag import bag_target, check_bag_target
 from unbag.observations.losses import LOSSES, get_loss
-from unbag.paper import Kernel
 from unbag.paper.bounds import (
     RKHSBall,
     TwoLayerReLU,
-    excess_error,
-    expected_contrasts,
     generalization_bound,
     merged_bound,
-    neighbour_condition,
-    prior_shifted_error,
-    rademacher_complexity,
-    required_epsilon,
     weights_bound,
 )
+from unbag.paper.bounds.complexity import rademacher_complexity
+from unbag.paper.bounds.losses import excess_error, prior_shifted_error
+from unbag.paper.bounds.merged import expected_contrasts, neighbour_condition, required_epsilon
+from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import pair_bags
 from unbag.paper.weights import bag_weights
 from unbag_bench.study import Row, Study, table

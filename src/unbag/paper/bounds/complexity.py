@@ -31,7 +31,7 @@ from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_count, check_nonnegative
 from unbag.bags.bags import Bags
 from unbag.paper.bounds.checks import check_coefficients
-from unbag.paper.bounds.sampling import PairModel
+from unbag.paper.bounds.contamination import PairModel
 from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import Pairing
 
@@ -45,10 +45,10 @@ class FunctionClass(Protocol):
     def constants(self, X: NDArray[Any]) -> tuple[float, float]:
         """(A, B) of condition (SR)."""
 
-    def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
+    def _suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """sup_f Σ_k u_k f(x_k) for every row u of ``signed``, or a value of larger mean."""
 
-    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
+    def _rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances."""
 
 
@@ -74,7 +74,7 @@ class RKHSBall:
     Examples
     --------
     >>> from unbag.paper.bounds import RKHSBall
-    >>> from unbag.paper import Kernel
+    >>> from unbag.paper.kernels import Kernel
     >>> RKHSBall(Kernel("linear"), radius=2.0).constants([[3.0, 4.0], [0.0, 1.0]])
     (10.0, 10.0)
     >>> RKHSBall(Kernel("rbf", gamma=0.5), radius=2.0).constants()
@@ -113,21 +113,8 @@ class RKHSBall:
         bound = self.radius * self._bound(X)
         return bound, bound * sqrt(n_outputs)
 
-    def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
-        """Give radius · √(uᵀKu) for every row u of ``signed``; K is made in blocks of rows.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_instances, n_features)
-            Instances.
-        signed : ndarray of shape (n_draws, n_instances)
-            Coefficients with random signs, one draw per row.
-
-        Returns
-        -------
-        suprema : ndarray of shape (n_draws,)
-            One for each draw.
-        """
+    def _suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
+        """Radius · √(uᵀKu) for every row u of ``signed``; K is made in blocks of rows."""
         squares = np.zeros(len(signed))
         step = max(1, BLOCK // X.shape[0])
         for start in range(0, X.shape[0], step):
@@ -136,21 +123,8 @@ class RKHSBall:
             squares += np.einsum("dk,dk->d", signed[:, part] @ block, signed)
         return self.radius * np.sqrt(np.maximum(squares, 0.0))
 
-    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
-        """Some of the instances; of a precomputed kernel, rows and columns.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_instances, n_features)
-            Instances.
-        chosen : ndarray of int
-            Which of them.
-
-        Returns
-        -------
-        rows : ndarray
-            These.
-        """
+    def _rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
+        """Some of the instances; of a precomputed kernel, rows and columns."""
         return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
 
     def _bound(self, X: ArrayLike | None) -> float:
@@ -169,10 +143,7 @@ class RKHSBall:
     def _diagonal(self, X: Floats) -> Floats:
         if self.kernel.name == "precomputed":
             return np.diagonal(X)
-        squares = np.sum(X**2, axis=1)
-        if self.kernel.name == "linear":
-            return squares
-        return (self.kernel.gamma * squares + self.kernel.coef0) ** self.kernel.degree
+        return np.sum(X**2, axis=1)
 
 
 @dataclass(frozen=True)
@@ -241,38 +212,12 @@ class TwoLayerReLU:
             bound = float(np.max(np.linalg.norm(np.asarray(X, dtype=float), axis=1)))
         return self.scale * bound, 2 * self.scale * bound
 
-    def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
-        """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_instances, n_features)
-            Instances.
-        signed : ndarray of shape (n_draws, n_instances)
-            Coefficients with random signs, one draw per row.
-
-        Returns
-        -------
-        suprema : ndarray of shape (n_draws,)
-            One for each draw.
-        """
+    def _suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
+        """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum."""
         return 2 * self.scale * np.linalg.norm(signed @ X, axis=1)
 
-    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
-        """Some of the instances.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_instances, n_features)
-            Instances.
-        chosen : ndarray of int
-            Which of them.
-
-        Returns
-        -------
-        rows : ndarray
-            These.
-        """
+    def _rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
+        """Some of the instances."""
         return X[chosen]
 
 
@@ -283,28 +228,8 @@ class TwoLayerReLU:
 class ComplexityEstimate:
     """A Monte-Carlo estimate of a weighted Rademacher complexity on given data.
 
-    Attributes
-    ----------
-    value : float
-        Mean over the draws.
-    standard_error : float
-        Its Monte-Carlo standard error.
-    upper_bound : float
-        The bound by condition (SR), which needs no draws.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.paper.bounds import RKHSBall, rademacher_complexity
-    >>> from unbag.paper import Kernel
-    >>> from unbag.paper import pair_bags
-    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
-    >>> pairing = pair_bags(bags.proportions[:, 1], bags.sizes)
-    >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])
-    >>> estimate = rademacher_complexity(RKHSBall(Kernel("rbf")), X, bags, pairing, [1.0])
-    >>> bool(estimate.value < estimate.upper_bound), estimate.standard_error < 0.01
-    (True, True)
+    ``value`` is the mean over the draws, with its standard error; ``upper_bound`` is the bound by
+    condition (SR), which needs no draws.
     """
 
     value: float
@@ -325,41 +250,18 @@ def rademacher_complexity(
 ) -> ComplexityEstimate:
     """Estimate the complexity R^I ("IIM") or R^B ("IBM") of a class on given data.
 
-    Parameters
-    ----------
-    functions : RKHSBall or TwoLayerReLU
-        The class.
-    X : array-like of shape (n_instances, n_features)
-        The instances, in the order of ``bags.index``.
-    bags : Bags
-        The bags.
-    pairing : Pairing
-        Which bags make a pair.
-    coefficients : array-like of shape (n_pairs,)
-        c_i ≥ 0; for the bounds c_i = w_i|ℓ|/s_i, see `GeneralizationBound.coefficients`.
-    model : {"IIM", "IBM"}, default="IIM"
-        Whether instances are independent, or only bags are.
-    n_draws : int, default=1000
-        Number of draws of random signs.
-    random_state : int, Generator or None, default=0
-        Makes the draws repeatable.
+    X has the instances in the order of ``bags.index``. For the bounds the coefficients are
+    c_i = w_i|ℓ|/s_i, see `unbag.paper.bounds.generalization.GeneralizationBound`.
 
-    Returns
-    -------
-    estimate : ComplexityEstimate
-        With ``value``, ``standard_error`` and ``upper_bound``.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.paper.bounds import RKHSBall, rademacher_complexity
-    >>> from unbag.paper import Kernel
-    >>> from unbag.paper.pairing import pair_extremes
+    >>> from unbag.paper import pair_bags
+    >>> from unbag.paper.bounds import RKHSBall
+    >>> from unbag.paper.bounds.complexity import rademacher_complexity
+    >>> from unbag.paper.kernels import Kernel
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
-    >>> pairing = pair_extremes(bags.proportions[:, 1])
     >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])
-    >>> ball = RKHSBall(Kernel("rbf"))
+    >>> ball, pairing = RKHSBall(Kernel("rbf")), pair_bags(bags.proportions[:, 1])
     >>> estimate = rademacher_complexity(ball, X, bags, pairing, [1.0])
     >>> round(estimate.value, 2), round(estimate.upper_bound, 2)
     (0.48, 0.5)
@@ -398,11 +300,11 @@ def _instance_draws(
     if not len(paired):
         yield np.zeros(n_draws)
         return
-    X, a = functions.rows(X, paired), a[paired]
+    X, a = functions._rows(X, paired), a[paired]
     step = max(1, BLOCK // len(paired))
     for start in range(0, n_draws, step):
         shape = (min(step, n_draws - start), len(paired))
-        yield functions.suprema(X, a * _signs(rng, shape))
+        yield functions._suprema(X, a * _signs(rng, shape))
 
 
 def _bag_draws(
@@ -421,7 +323,7 @@ def _bag_draws(
         bag = np.where(rng.random(len(c)) < 0.5, pairing.positive, pairing.negative)
         chosen = members[start[bag] + rng.integers(bags.sizes[bag])]
         signed = c * _signs(rng, (1, len(c)))
-        yield functions.suprema(functions.rows(X, chosen), signed)
+        yield functions._suprema(functions._rows(X, chosen), signed)
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int8]:

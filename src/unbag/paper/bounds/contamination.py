@@ -18,46 +18,64 @@ gains and the other loses: taking point masses for P₊ and P₋, the risks agre
 for some number c. The determinant is 1 − κ⁺ − κ⁻ and not 0, so that ℓ̃ = ℓ^κ ± c/(1 − κ⁺ − κ⁻).
 If ℓ̃ is to be made of ℓ₊ and ℓ₋ only, as in the paper's proof, then c = 0 and ℓ^κ is unique,
 unless some combination of ℓ₊ and ℓ₋ is a constant, as their sum is for symmetric losses.
+
+**Samples.** Bags are drawn under each of the paper's five models of how instances may depend on each other. Bag i has a true proportion γ_i. Given these, bags are independent in every model, labels and
+instances together: what happens in one bag says nothing about another, nor about any two others.
+That is more than the paper prints, which asks that an instance of one bag and one of another be
+independent and says nothing of labels of different bags; but its proofs need it, and fail without
+(``docs/theory/bounds.md``). Inside a bag:
+
+* IIM, the independent instance model: all instances are drawn one by one from the mixture
+  γ_i P₊ + (1 − γ_i) P₋.
+* IBM, the independent bag model: every single instance comes from that mixture, but those of a
+  bag may depend on each other in any way.
+* CIIM, given γ: labels are independent, positive with chance γ_i; given the labels, instances are
+  independent, each from the distribution of its class. For fixed γ this is the same as IIM.
+* CIBM', given γ: every single label is positive with chance γ_i; given all labels of the bag,
+  every single instance comes from the distribution of its class. It implies IBM.
+* CIBM, given γ: the same, but labels need the chance γ_i on average over the bag only, not one by
+  one. It does not imply IBM, and yet estimates of the risk remain unbiased.
+
+IIM and CIIM are single models. The other three are families, and `sample_bags` draws from one
+member of each, whose instances do depend on each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 
-from unbag._arrays import Floats
-from unbag._checks import check_choice
+from unbag._arrays import Bools, Floats, Ints
+from unbag._checks import check_choice, check_share
+from unbag.bags.targets import bag_target
 from unbag.observations.losses import Loss
-from unbag.paper.bounds.checks import check_contamination, check_sizes, check_weights, find_loss
-from unbag.paper.bounds.sampling import BagSample, RowSource, SamplingModel, sample_bags
+from unbag.paper.bounds.checks import (
+    check_contamination,
+    check_proportions,
+    check_sizes,
+    check_weights,
+    find_loss,
+)
 from unbag.paper.pairing import Pairing
 
+# The first theorem is for known proportions, the second for observed ones; bags can be drawn
+# under all five models.
+PairModel = Literal["IIM", "IBM"]
+ConditionalModel = Literal["CIIM", "CIBM"]
+SamplingModel = Literal["IIM", "IBM", "CIIM", "CIBM", "CIBM'"]
+RowSource = ArrayLike | Callable[[int, RandomState], Any]
 PairWeights = Literal["IIM", "IBM", "uniform"]
 
 
 def unbiased_coefficients(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> Floats:
-    """Coefficients of ℓ₋ and ℓ₊ (last axis) in ℓ₋^κ and ℓ₊^κ (last axis but one).
-
-    Parameters
-    ----------
-    kappa_plus, kappa_minus : float or array-like
-        Contaminations, with κ⁺ + κ⁻ < 1.
-
-    Returns
-    -------
-    coefficients : ndarray of shape (..., 2, 2)
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import unbiased_coefficients
-    >>> unbiased_coefficients(0.25, 0.25)
-    array([[ 1.5, -0.5],
-           [-0.5,  1.5]])
-    """
+    """Coefficients of ℓ₋ and ℓ₊ (last axis) in ℓ₋^κ and ℓ₊^κ (last axis but one)."""
     plus, minus = check_contamination(kappa_plus, kappa_minus)
     rows = np.stack([np.stack([1 - plus, -plus], -1), np.stack([-minus, 1 - minus], -1)], -2)
     return rows / (1 - plus - minus)[..., None, None]
@@ -105,44 +123,10 @@ def unbiased_loss(
 class MultiMCM:
     """N mutual contamination models with the same two class-conditional distributions.
 
-    Model i is a pair of bags. In samples, its positive bag has the number i and its negative bag
-    the number N + i.
-
-    Parameters
-    ----------
-    kappa_plus : array-like of shape (n_pairs,)
-        Contaminations κ_i⁺ ≥ 0 of the positive bags.
-    kappa_minus : array-like of shape (n_pairs,)
-        Contaminations κ_i⁻ ≥ 0 of the negative bags, with κ_i⁺ + κ_i⁻ < 1.
-    sizes_plus : int or array-like of shape (n_pairs,), default=1
-        Numbers of instances n_i⁺.
-    sizes_minus : int or array-like of shape (n_pairs,), default=1
-        Numbers of instances n_i⁻.
-    weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,), default="IIM"
-        w, not negative and with sum 1. The paper's best ones are w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)² for
-        independent instances, n̄ being the harmonic mean of the two sizes, and the same without n̄
-        for independent bags.
-
-    Attributes
-    ----------
-    kappa_plus, kappa_minus : ndarray of shape (n_pairs,)
-        Contaminations.
-    sizes_plus, sizes_minus : ndarray of int, shape (n_pairs,)
-        Numbers of instances.
-    weights : ndarray of shape (n_pairs,)
-        w.
-
-    Examples
-    --------
-    >>> from scipy.stats import norm
-    >>> from unbag.paper.bounds import MultiMCM
-    >>> pairs = MultiMCM([0.1, 0.4], [0.2, 0.5], sizes_plus=1000, sizes_minus=1000)
-    >>> pairs.weights.round(2)
-    array([0.98, 0.02])
-    >>> sample = pairs.sample(norm(1).rvs, norm(-1).rvs, model="IIM", random_state=0)
-    >>> clean = norm.cdf(-1)
-    >>> bool(abs(pairs.risk("zero_one", sample.X, sample.bag) - clean) < 0.05)
-    True
+    Model i is a pair of bags: in samples, its positive bag has the number i and its negative bag the
+    number N + i. ``weights`` are w, not negative and with sum 1, or a name: the paper's best ones are
+    w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)² for independent instances ("IIM"), n̄ being the harmonic mean of the
+    two sizes, and the same without n̄ for independent bags ("IBM").
     """
 
     def __init__(
@@ -173,36 +157,7 @@ class MultiMCM:
         *,
         weights: PairWeights | ArrayLike = "IIM",
     ) -> MultiMCM:
-        """Make the models of paired bags: κ⁺ = 1 − γ⁺ and κ⁻ = γ⁻.
-
-        Parameters
-        ----------
-        pairing : Pairing
-            Which bags make a pair, as `unbag.paper.pairing.pair_bags` or a merging scheme found
-            it.
-        proportions : array-like of shape (n_bags,)
-            Proportion of the positive class in each bag.
-        sizes : int or array-like of shape (n_bags,), default=1
-            Number of instances in every bag, or in each.
-        weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,), default="IIM"
-            w, not negative and with sum 1. The paper's best ones are w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)²
-            for independent instances, n̄ being the harmonic mean of the two sizes, and the same
-            without n̄ for independent bags.
-
-        Returns
-        -------
-        models : MultiMCM
-            One for each pair.
-
-        Examples
-        --------
-        >>> from unbag.paper.bounds import MultiMCM
-        >>> from unbag.paper.pairing import pair_bags
-        >>> proportions = [0.3, 0.9, 0.2, 0.5]
-        >>> pairs = MultiMCM.from_pairs(pair_bags(proportions), proportions, sizes=10)
-        >>> pairs.kappa_plus.round(2), pairs.kappa_minus
-        (array([0.1, 0.5]), array([0.2, 0.3]))
-        """
+        """Make the models of paired bags: κ⁺ = 1 − γ⁺ and κ⁻ = γ⁻."""
         gamma = np.asarray(proportions, dtype=float)
         n = np.broadcast_to(np.asarray(sizes), gamma.shape)
         return cls(
@@ -238,95 +193,16 @@ class MultiMCM:
         """Size of all positive bags, then of all negative ones."""
         return np.concatenate([self.sizes_plus, self.sizes_minus])
 
-    def sample(
-        self,
-        positives: RowSource,
-        negatives: RowSource,
-        *,
-        model: SamplingModel = "IIM",
-        dependence: float | None = None,
-        random_state: int | RandomState | None = None,
-    ) -> BagSample:
-        """Draw all bags under one of the paper's sampling models.
-
-        Parameters
-        ----------
-        positives : array-like or callable
-            The distribution of the positive class: rows to draw from, with replacement, or a
-            function that is given a number and a RandomState and draws so many instances, such as
-            ``scipy.stats.norm(1).rvs``.
-        negatives : array-like or callable
-            That of the negative class.
-        model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}, default="IIM"
-            What may depend on what:
-
-            - "IIM" and "CIIM": each label is positive with chance γ_i, each instance drawn from its
-              class, all independently.
-            - "IBM": one instance is drawn from the mixture for the whole bag, and each instance is
-              a copy of it with chance √r, else a draw of its own.
-            - "CIBM'": each label is with chance √r a copy of one label drawn for the whole bag.
-              Given the labels, each instance is with chance √r a copy of the one that was drawn for
-              its bag and class.
-            - "CIBM": the same, but the labels of each bag are sorted, positives first, before
-              instances are drawn. So the first are positive more often than γ_i, the last less
-              often, and their average is right.
-        dependence : float in [0, 1], optional
-            r, by default 0.5: the correlation of two labels of a bag (of two instances under
-            "IBM"). At 1 and under "IBM" a bag is one instance many times. Not for "IIM" and "CIIM".
-        random_state : int, RandomState or None, default=None
-            Makes the draw repeatable.
-
-        Returns
-        -------
-        sample : BagSample
-            The instances, and which bag each is in.
-        """
-        return sample_bags(
-            self.proportions,
-            self.sizes,
-            positives,
-            negatives,
-            model=model,
-            dependence=dependence,
-            random_state=random_state,
-        )
-
     def risk(self, loss: str | Loss, scores: ArrayLike, bag: ArrayLike) -> float:
-        """Ê_w(f) = Σ_i w_i Ê_i(f), an unbiased estimate of the clean balanced risk.
+        """Ê_w(f) = Σ_i w_i Ê_i(f), an unbiased estimate of the clean balanced risk; it may be negative.
 
-        Parameters
-        ----------
-        loss : str or Loss
-            A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
-        scores : array-like of shape (n_instances,)
-            f(x) of each instance.
-        bag : array-like of shape (n_instances,)
-            The bag of each: i for the positive one of pair i, N + i for the negative one.
-
-        Returns
-        -------
-        risk : float
-            The estimate; it may be negative.
+        It takes f(x) of each instance, and the bag of each: i for the positive one of pair i, N + i for
+        the negative one.
         """
         return float(self.weights @ self.pair_risks(loss, scores, bag))
 
     def pair_risks(self, loss: str | Loss, scores: ArrayLike, bag: ArrayLike) -> Floats:
-        """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ.
-
-        Parameters
-        ----------
-        loss : str or Loss
-            A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
-        scores : array-like of shape (n_instances,)
-            f(x) of each instance.
-        bag : array-like of shape (n_instances,)
-            The bag of each: i for the positive one of pair i, N + i for the negative one.
-
-        Returns
-        -------
-        risks : ndarray of shape (n_pairs,)
-            One for each pair.
-        """
+        """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ."""
         found, index = find_loss(loss), np.asarray(bag)
         margin = np.asarray(scores, dtype=float)
         counts = np.bincount(index, minlength=2 * self.n_pairs)
@@ -352,3 +228,149 @@ class MultiMCM:
             check_choice(weights, tuple(choices), "weights")
             return choices[weights] / choices[weights].sum()
         return check_weights(weights, self.n_pairs)
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class BagSample:
+    """Instances drawn by `sample_bags`, bag after bag: their bags are numbered from 0, their classes 0 or 1."""
+
+    X: NDArray[Any]
+    bag: Ints
+    labels: NDArray[np.int64]
+    true_proportions: Floats
+
+    @property
+    def observed_proportions(self) -> Floats:
+        """Share of positives among the instances of each bag, γ̂_i."""
+        return np.bincount(self.bag, self.labels) / np.bincount(self.bag)
+
+    def target(self, proportions: Literal["observed", "true"] = "observed") -> NDArray[np.void]:
+        """Make the target `y` of these bags from their observed or their true proportions."""
+        check_choice(proportions, ("observed", "true"), "proportions")
+        known = self.true_proportions if proportions == "true" else self.observed_proportions
+        return bag_target(self.bag, known[self.bag])
+
+
+def sample_bags(
+    proportions: ArrayLike,
+    sizes: ArrayLike,
+    positives: RowSource,
+    negatives: RowSource,
+    *,
+    model: SamplingModel = "CIIM",
+    dependence: float | None = None,
+    random_state: int | RandomState | None = None,
+) -> BagSample:
+    """Draw bags of given true proportions under one of the paper's sampling models.
+
+    Parameters
+    ----------
+    proportions : array-like of shape (n_bags,)
+        True proportions γ_i. The conditional models let them be random: draw them first.
+    sizes : int or array-like of shape (n_bags,)
+        Number of instances in every bag, or in each.
+    positives : array-like or callable
+        The distribution of the positive class: rows to draw from, with replacement, or a function
+        that is given a number and a RandomState and draws so many instances, such as
+        ``scipy.stats.norm(1).rvs``.
+    negatives : array-like or callable
+        That of the negative class.
+    model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}, default="CIIM"
+        What may depend on what:
+
+        - "IIM" and "CIIM": each label is positive with chance γ_i, each instance drawn from its
+          class, all independently.
+        - "IBM": one instance is drawn from the mixture for the whole bag, and each instance is a
+          copy of it with chance √r, else a draw of its own.
+        - "CIBM'": each label is with chance √r a copy of one label drawn for the whole bag. Given
+          the labels, each instance is with chance √r a copy of the one that was drawn for its bag
+          and class.
+        - "CIBM": the same, but the labels of each bag are sorted, positives first, before
+          instances are drawn. So the first are positive more often than γ_i, the last less often,
+          and their average is right.
+    dependence : float in [0, 1], optional
+        r, by default 0.5: the correlation of two labels of a bag (of two instances under "IBM"). At
+        1 and under "IBM" a bag is one instance many times. Not for "IIM" and "CIIM".
+    random_state : int, RandomState or None, default=None
+        Makes the draw repeatable.
+
+    Returns
+    -------
+    sample : BagSample
+
+    Examples
+    --------
+    >>> from scipy.stats import norm
+    >>> from unbag.paper.bounds import sample_bags
+    >>> sample = sample_bags([0.2, 0.7], 5, norm(1).rvs, norm(-1).rvs, model="CIBM", random_state=0)
+    >>> sample.labels.reshape(2, 5)
+    array([[0, 0, 0, 0, 0],
+           [1, 1, 1, 0, 0]])
+    >>> sample.observed_proportions
+    array([0. , 0.6])
+    """
+    gamma = check_proportions(proportions)
+    n = check_sizes(sizes, len(gamma), "sizes", of="bag")
+    rng = check_random_state(random_state)
+    copies = sqrt(_check_dependence(model, dependence))
+    bag = np.repeat(np.arange(len(gamma)), n)
+    labels = rng.uniform(size=len(bag)) < gamma[bag]
+    if model not in ("IIM", "CIIM"):
+        shared = rng.uniform(size=len(gamma)) < gamma
+        copied = rng.uniform(size=len(bag)) < copies
+        labels = np.where(copied, shared[bag], labels)
+    if model == "CIBM":
+        labels = labels[np.lexsort((~labels, bag))]
+    X = _draw(labels, positives, negatives, rng)
+    if model == "IBM":
+        X[copied] = _draw(shared, positives, negatives, rng)[bag[copied]]
+    elif model in ("CIBM", "CIBM'"):
+        # one instance for each bag from the negatives, then one for each from the positives
+        of_class = np.repeat([False, True], len(gamma))
+        one = _draw(of_class, positives, negatives, rng)
+        copied = rng.uniform(size=len(bag)) < copies
+        X[copied] = one[bag[copied] + len(gamma) * labels[copied]]
+    return BagSample(X, bag, labels.astype(np.int64), gamma)
+
+
+def _check_dependence(model: str, dependence: float | None) -> float:
+    check_choice(model, get_args(SamplingModel), "model")
+    if model in ("IIM", "CIIM"):
+        if dependence is not None:
+            raise ValueError(f"Instances are independent under model={model!r}: no dependence.")
+        return 0.0
+    return check_share(0.5 if dependence is None else dependence, "dependence")
+
+
+def _draw(
+    labels: Bools, positives: RowSource, negatives: RowSource, rng: RandomState
+) -> NDArray[Any]:
+    """One instance for each label, from the distribution of its class."""
+    n_positive = int(labels.sum())
+    above = _draw_class(positives, n_positive, "positives", rng)
+    below = _draw_class(negatives, len(labels) - n_positive, "negatives", rng)
+    if above.shape[1:] != below.shape[1:]:
+        raise ValueError(
+            "positives and negatives must have the same features; an instance has the shape "
+            f"{above.shape[1:]} in one and {below.shape[1:]} in the other."
+        )
+    X = np.empty((len(labels), *above.shape[1:]), dtype=np.result_type(above, below))
+    X[labels], X[~labels] = above, below
+    return X
+
+
+def _draw_class(source: RowSource, size: int, name: str, rng: RandomState) -> NDArray[Any]:
+    if callable(source):
+        drawn = np.asarray(source(size, rng))
+        if drawn.shape[:1] != (size,):
+            raise ValueError(
+                f"{name} was asked for {size} instances and gave the shape {drawn.shape}."
+            )
+        return drawn
+    rows = np.asarray(source)
+    if rows.ndim == 0 or len(rows) == 0:
+        raise ValueError(f"{name} must hold at least one row to draw from.")
+    return rows[rng.randint(len(rows), size=size)]

@@ -54,26 +54,7 @@ _TOLERANCE = 1e-9
 
 
 def symmetry_constant(loss: str | Loss) -> float | None:
-    """C with ℓ₊(t) + ℓ₋(t) = C at 602 scores from 0 to 1000, or None if there is none.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
-
-    Returns
-    -------
-    constant : float or None
-        C.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import symmetry_constant
-    >>> symmetry_constant("sigmoid")
-    1.0
-    >>> symmetry_constant("logistic") is None
-    True
-    """
+    """C with ℓ₊(t) + ℓ₋(t) = C at 602 scores from 0 to 1000, or None if there is none."""
     found = find_loss(loss)
     total = found.value(_GRID) + found.value(-_GRID)
     if np.ptp(total) > _TOLERANCE * np.abs(total).max():
@@ -82,51 +63,19 @@ def symmetry_constant(loss: str | Loss) -> float | None:
 
 
 def is_symmetric(loss: str | Loss) -> bool:
-    """Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to contamination.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
-
-    Returns
-    -------
-    symmetric : bool
-        Whether it is.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import is_symmetric
-    >>> from unbag.observations.losses import LOSSES
-    >>> [name for name in LOSSES if is_symmetric(name)]
-    ['sigmoid', 'ramp', 'zero_one']
-    """
+    """Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to contamination."""
     return symmetry_constant(loss) is not None
 
 
 def immunity_constants(
     loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Slope and offset of the contaminated balanced risk as a function of the clean one.
+    """Slope 1 − κ⁺ − κ⁻ and offset C(κ⁺ + κ⁻)/2 of the contaminated risk as a function of the clean one.
 
-    Parameters
-    ----------
-    loss : str or Loss
-        A symmetric loss.
-    kappa_plus, kappa_minus : float or array-like
-        Contaminations, with κ⁺ + κ⁻ < 1.
+    Thirty and twenty percent of the labels are wrong. A classifier that errs on 10% of either class
+    then seems to err on 30%:
 
-    Returns
-    -------
-    slope, offset : ndarray
-        1 − κ⁺ − κ⁻ and C (κ⁺ + κ⁻)/2.
-
-    Examples
-    --------
-    Thirty and twenty percent of the labels are wrong. A classifier that errs on 10% of either
-    class then seems to err on 30%:
-
-    >>> from unbag.paper.bounds import immunity_constants
+    >>> from unbag.paper.bounds.losses import immunity_constants
     >>> slope, offset = immunity_constants("zero_one", 0.3, 0.2)
     >>> round(float(slope * 0.1 + offset), 3)
     0.3
@@ -148,28 +97,6 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
     Where all pairs meet the condition, which says γ⁻ ≤ ½ ≤ γ⁺, Ê_w is a convex function of the
     scores. Where some do not, it is none, although the risk that it estimates is; at other class
     priors it may be one (`unbag.paper.weights.convex_priors`).
-
-    Parameters
-    ----------
-    loss : str or Loss
-        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
-    kappa_plus : float or array-like
-        Contaminations κ⁺ of the positive bags.
-    kappa_minus : float or array-like
-        Contaminations κ⁻ of the negative bags, with κ⁺ + κ⁻ < 1.
-
-    Returns
-    -------
-    convex : ndarray of bool
-        One for each pair.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import convexity_condition
-    >>> convexity_condition("logistic", kappa_plus=[0.1, 0.5, 0.6], kappa_minus=0.3)
-    array([ True,  True, False])
-    >>> convexity_condition("hinge", 0.1, 0.3)
-    array(False)
     """
     plus, minus = check_contamination(kappa_plus, kappa_minus)
     of_pair = np.vectorize(find_loss(loss).corrected_is_convex, otypes=[bool])
@@ -189,25 +116,9 @@ _HALVINGS = 40
 
 
 def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
-    """ψ(θ) of a convex or symmetric loss.
+    """ψ(θ) of a convex or symmetric loss, for θ from 0 to 1.
 
-    Parameters
-    ----------
-    loss : str or Loss
-        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
-    theta : array-like
-        θ, from 0 to 1.
-
-    Returns
-    -------
-    psi : ndarray
-        ψ of each θ.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import calibration_function
-    >>> calibration_function("hinge", [0.0, 0.5, 1.0]).round(3) + 0.0
-    array([0. , 0.5, 1. ])
+    >>> from unbag.paper.bounds.losses import calibration_function
     >>> calibration_function("logistic", [0.5]).round(4)  # ½Σ(1 ± θ)log(1 ± θ)
     array([0.1308])
     """
@@ -225,26 +136,7 @@ def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
 
 
 def excess_error(loss: str | Loss, excess_risk: float) -> float:
-    """Bound how far the error rate is from the least, from how far the risk is: ψ⁻¹.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        A convex or symmetric loss.
-    excess_risk : float
-        E(f) − inf E, at some class prior.
-
-    Returns
-    -------
-    float
-        A bound of E₀₁(f) − inf E₀₁ at the same prior, at most 1.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import excess_error
-    >>> round(excess_error("logistic", 0.02), 3)
-    0.199
-    """
+    """Bound how far the error rate is from the least, from how far the risk is: ψ⁻¹, at most 1."""
     check_nonnegative(excess_risk, "excess_risk")
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
@@ -260,23 +152,8 @@ def excess_error(loss: str | Loss, excess_risk: float) -> float:
 def prior_shifted_error(excess_risk: float, trained_at: ArrayLike, moved_to: ArrayLike) -> float:
     """Bound the error at one class prior of logistic scores that were trained at another.
 
-    Parameters
-    ----------
-    excess_risk : float
-        E_q(f) − inf E_q for the logistic loss.
-    trained_at, moved_to : array-like of shape (2,)
-        q and π, the chances of the negative and the positive class.
-
-    Returns
-    -------
-    float
-        A bound of E₀₁,π − inf E₀₁,π for the scores f(x) + log(π₊/π₋) − log(q₊/q₋).
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import prior_shifted_error
-    >>> round(prior_shifted_error(1e-4, (0.75, 0.25), (0.5, 0.5)), 3)
-    0.085
+    ``trained_at`` and ``moved_to`` are q and π, the probabilities of the negative and the positive
+    class, and the bound is that of E₀₁,π − inf E₀₁,π for the scores f(x) + log(π₊/π₋) − log(q₊/q₋).
     """
     check_nonnegative(excess_risk, "excess_risk")
     q, prior = (_check_prior(p) for p in (trained_at, moved_to))

@@ -21,8 +21,19 @@ the 2K shares of a block moves the contrast by at most 1/K, so that by McDiarmid
 falls short of its mean by ε with probability e^{−Kε²} at most: the probability of the bound is
 1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}).
 
-The paper prints larger right-hand sides (and defines Ẽ with 1/(2n) where 1/(2nK) is meant);
 ``docs/theory/bounds.md`` goes through the proof.
+
+**Neighbours.** Condition (LP) of the theorem asks for τ with P(|γ_1 − γ_2| < Δ) ≤ τ. If bags are in no particular order, the share U(Δ) of all pairs of bags that differ by less than Δ
+estimates it, and by Hoeffding's inequality for such averages over pairs of L bags,
+
+    P(|γ_1 − γ_2| < Δ) ≤ U(Δ) + √(log(1/δ) / (2⌊L/2⌋))    with probability 1 − δ.
+
+True proportions are seldom known. Given two of them, the observed difference of bags of n
+independent labels strays from the true one by u or more with probability 2e^{−nu²} at most. So for all u
+
+    P(|γ_1 − γ_2| < Δ) ≤ P(|γ̂_1 − γ̂_2| < Δ + u) / (1 − 2e^{−nu²}),
+
+and the right-hand side has the same estimate. It takes large bags: for n = 8 it says nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +46,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
+from scipy.stats import binom
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice, check_count, check_inside, check_nonnegative
+from unbag._checks import (
+    check_choice,
+    check_count,
+    check_inside,
+    check_nonnegative,
+    check_share,
+)
 from unbag.paper.bounds.checks import check_proportions, check_spread, lipschitz_constant
+from unbag.paper.bounds.contamination import ConditionalModel
 from unbag.paper.bounds.generalization import proved_factor, stated_factor
-from unbag.paper.bounds.sampling import ConditionalModel
 
 MergingScheme = Literal["blockwise_pairwise", "blockwise_max", "dominating"]
 
@@ -54,49 +72,27 @@ def expected_contrasts(
 ) -> Floats:
     """Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise or blockwise-max scheme, from the true proportions.
 
-    Of blockwise-pairwise it is the mean of E|γ̂_j − γ̂_{j+1}| over the K pairs of neighbours in
-    block i. Under (CIIM) labels are independent, and with the distribution function F_j of the
-    number of positives
+    The proportions are those of small bags of n = ``bag_size`` in the order in which they are merged,
+    K = ``merge_size`` at a time. Of blockwise-pairwise it is the mean of E|γ̂_j − γ̂_{j+1}| over the K
+    pairs of neighbours in block i. Under (CIIM) labels are independent, and with the distribution
+    function F_j of the number of positives
 
         E|γ̂_j − γ̂_{j+1}| = (1/n) Σ_{t<n} F_j(t)(1 − F_{j+1}(t)) + F_{j+1}(t)(1 − F_j(t)).
 
     Of blockwise-max, let C_t be how many of the 2K bags have more than t positives, a sum of
-    independent draws with the chances 1 − F_j(t). The larger half has min(C_t, K) of them and the
-    smaller half the others, so that
+    independent draws with the probabilities 1 − F_j(t). The larger half has min(C_t, K) of them and
+    the smaller half the others, so that
 
         Γ_i⁺ − Γ_i⁻ = (1/n) Σ_{t<n} (1 − E|C_t − K|/K).
 
     Under (CIBM) labels may depend on each other. The contrast is a convex function of the shares,
-    so that the contrast of the true proportions is a lower bound.
+    so that the contrast of the true proportions is a lower bound, and n is not needed.
 
-    Parameters
-    ----------
-    proportions : array-like of shape (2 * n_pairs,)
-        True proportions of the small bags, in the order in which they are merged.
-    merge_size : int
-        K.
-    bag_size : int, optional
-        n; needed under (CIIM).
-    model : {"CIIM", "CIBM"}, default="CIIM"
-        Whether instances are independent given the proportions, or only bags are.
-    scheme : {"blockwise_pairwise", "blockwise_max"}, default="blockwise_pairwise"
-        How bags are merged.
+    Bags of 8 at .45 and .55 look further apart than they are:
 
-    Returns
-    -------
-    contrasts : ndarray of shape (n_pairs / merge_size,)
-        One for each pair of big bags.
-
-    Examples
-    --------
-    Bags of 8 at .45 and .55 look further apart than they are.
-
-    >>> from unbag.paper.bounds import expected_contrasts
+    >>> from unbag.paper.bounds.merged import expected_contrasts
     >>> expected_contrasts([0.45, 0.55], merge_size=1, bag_size=8).round(4)
     array([0.2119])
-    >>> many = [0.45, 0.55] * 50
-    >>> expected_contrasts(many, 50, 8, scheme="blockwise_max").round(4)
-    array([0.2843])
     """
     check_choice(model, get_args(ConditionalModel), "model")
     check_choice(scheme, ("blockwise_pairwise", "blockwise_max"), "scheme")
@@ -158,30 +154,10 @@ def _mean_distance(chances: Floats) -> Floats:
 class MergedBound:
     """A bound on sup_f |Ẽ(f) − E(f)| for merged bags.
 
-    Attributes
-    ----------
-    value : float
-        The bound.
-    probability : float
-        1 − δ − 2(N/K) e^{−2Kε²}, or 1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}) with contrasts of
-        blockwise-max: it holds at least this often. At or below zero it says nothing.
-    stated : float
-        The right-hand side as printed in the paper: never smaller where it says something.
-    epsilon : float
-        The ε in use.
-    epsilon0 : float
-        The ε₀ in use.
-    largest_epsilon : float
-        The end of the range of ε for this ε₀.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import merged_bound
-    >>> sizes = {"n_pairs": 20_000, "merge_size": 200, "bag_size": 8}
-    >>> wanted = {"delta": 0.05, "epsilon": 0.2, "spread": 1.0, "tau": 0.5}
-    >>> bound = merged_bound(**sizes, loss="logistic", A=1.0, B=1.0, **wanted)
-    >>> bool(bound.value <= bound.stated), round(bound.largest_epsilon, 3)
-    (True, 0.2)
+    ``value`` holds with ``probability`` at least: 1 − δ − 2(N/K) e^{−2Kε²}, or, with contrasts of
+    blockwise-max, 1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}); at or below zero it says nothing. ``stated`` is
+    the right-hand side as printed in the paper, never smaller where it says something;
+    ``largest_epsilon`` is the end of the range of ε for this ε₀.
     """
 
     value: float
@@ -252,8 +228,6 @@ def merged_bound(
 
     Examples
     --------
-    Proportions 0 or 1 with equal chance: Δ = 1, τ = ½.
-
     >>> from unbag.paper.bounds import merged_bound
     >>> bound = merged_bound(
     ...     20_000, 200, 8, "logistic", A=1.0, B=1.0, delta=0.05, epsilon=0.2, spread=1.0, tau=0.5
@@ -295,28 +269,7 @@ def merged_bound(
 
 
 def largest_epsilon(spread: float, tau: float, epsilon0: float) -> float:
-    """(Δ(1 − τ) − ε₀) / (1 + Δ), the end of the admissible range of ε.
-
-    Parameters
-    ----------
-    spread : float
-        Δ of the condition (LP).
-    tau : float
-        τ of the same.
-    epsilon0 : float
-        ε₀.
-
-    Returns
-    -------
-    epsilon : float
-        The largest ε.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import largest_epsilon
-    >>> round(largest_epsilon(spread=0.5, tau=0.2, epsilon0=0.1), 6)
-    0.2
-    """
+    """(Δ(1 − τ) − ε₀) / (1 + Δ), the end of the admissible range of ε."""
     _check_condition(spread, tau)
     if not 0 < epsilon0 < spread * (1 - tau):
         raise ValueError(
@@ -333,25 +286,7 @@ def required_epsilon(
     It solves 2(N/K) e^{−2Kε²} = failure or, for contrasts of blockwise-max,
     (N/K)(e^{−2Kε²} + e^{−Kε²}) = failure, and shrinks like √(log(N/K)/K).
 
-    Parameters
-    ----------
-    failure : float
-        The probability.
-    n_pairs : int
-        N, half the number of small bags.
-    merge_size : int
-        K, the number of small bags in a big one; N is a multiple of it.
-    scheme : {"blockwise_pairwise", "blockwise_max"}, default="blockwise_pairwise"
-        How bags are merged.
-
-    Returns
-    -------
-    epsilon : float
-        ε.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import required_epsilon
+    >>> from unbag.paper.bounds.merged import required_epsilon
     >>> round(required_epsilon(0.05, n_pairs=20_000, merge_size=200), 4)
     0.144
     """
@@ -415,3 +350,104 @@ def _check_contrasts(contrasts: ArrayLike, blocks: int, epsilon: float, epsilon0
             f"has {contrast[first]:g}."
         )
     return contrast - epsilon
+
+
+# --- neighbouring bags ----------------------------------------------------------------------------
+
+
+def misordering_probability(
+    low: float, high: float, size_low: int, size_high: int | None = None, *, ties: float = 0.0
+) -> float:
+    """Chance that of two bags the one with the larger true proportion shows the smaller share.
+
+    Σ_k P(K₁ = k) P(K₂/n₂ < k/n₁) for independent binomial counts K₁, K₂ of positives.
+
+    Parameters
+    ----------
+    low : float
+        Smaller true proportion.
+    high : float
+        Larger true proportion.
+    size_low : int
+        Size of the bag with the smaller one.
+    size_high : int, optional
+        Size of the other; by default the same.
+    ties : float in [0, 1], default=0
+        Which part of the chance of equal shares to add; ½ if ties are broken at random.
+
+    Returns
+    -------
+    probability : float
+        The chance.
+
+    Examples
+    --------
+    The paper's example, where it is .26:
+
+    >>> from unbag.paper.bounds import misordering_probability
+    >>> round(misordering_probability(0.45, 0.55, 8), 4)
+    0.2559
+    """
+    if not 0 <= low <= high <= 1:
+        raise ValueError(f"0 <= low <= high <= 1 fails: low is {low:g} and high is {high:g}.")
+    n_low, n_high = size_low, size_low if size_high is None else size_high
+    for n in (n_low, n_high):
+        check_count(n, "size_low and size_high")
+    check_share(ties, "ties")
+    k = np.arange(n_low + 1)
+    chance = binom.pmf(k, n_low, low)
+    # in whole numbers, K₂ n₁ < k n₂ and K₂ n₁ = k n₂
+    below = binom.cdf((k * n_high - 1) // n_low, n_high, high)
+    equal = np.where(k * n_high % n_low == 0, binom.pmf(k * n_high // n_low, n_high, high), 0)
+    return float(chance @ (below + ties * equal))
+
+
+@dataclass(frozen=True)
+class NeighbourCondition:
+    """Δ and τ of condition (LP).
+
+    ``share`` of the pairs of the given proportions differ by less than Δ, and τ(Δ) is at most ``tau``
+    with probability 1 − δ. At 1 it says nothing.
+    """
+
+    spread: float
+    share: float
+    tau: float
+
+
+def neighbour_condition(
+    proportions: ArrayLike, spread: float, *, bag_size: int | None = None, delta: float = 0.05
+) -> NeighbourCondition:
+    """τ(Δ) of condition (LP) from bags, for true proportions that are independent.
+
+    The proportions are true ones, or observed ones of bags of n = ``bag_size`` instances whose labels
+    are independent (CIIM). ``tau`` may be too small with probability ``delta``.
+
+    >>> import numpy as np
+    >>> from unbag.paper.bounds.merged import neighbour_condition
+    >>> found = neighbour_condition(np.linspace(0, 1, 2000), 0.3)
+    >>> round(found.share, 3), round(found.tau, 3)  # 1 − .7², and more to be sure
+    (0.509, 0.548)
+    """
+    gamma = np.sort(check_proportions(proportions))
+    check_inside(delta, "delta")
+    if len(gamma) < 2:
+        raise ValueError(f"Two bags are needed for a difference, and there is {len(gamma)}.")
+    check_spread(spread)
+    surplus = sqrt(log(1 / delta) / (2 * (len(gamma) // 2)))
+    share = _share_below(gamma, spread)
+    if bag_size is None:
+        return NeighbourCondition(spread, share, min(share + surplus, 1.0))
+    n = check_count(bag_size, "bag_size")
+    # one u, chosen before the data are seen: there the chance to stray is one in √n and so small
+    stray = sqrt(log(2 * sqrt(n)) / n)
+    kept = 1 - 2 * exp(-n * stray**2)
+    tau = (_share_below(gamma, spread + stray) + surplus) / kept if kept > 0 else 1.0
+    return NeighbourCondition(spread, share, min(tau, 1.0))
+
+
+def _share_below(ordered: Floats, distance: float) -> float:
+    """Give the share of pairs of ordered numbers that differ by less than ``distance``."""
+    n = len(ordered)
+    ends = np.searchsorted(ordered, ordered + distance, side="left")
+    return float(np.sum(ends - np.arange(n) - 1) / (n * (n - 1) / 2))

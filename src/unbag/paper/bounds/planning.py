@@ -58,49 +58,11 @@ _LABELS_MATTER = 4096
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BagPlan:
-    """What `required_bags` found; printing it says so in words, `frame` gives the table.
+    """What `required_bags` found; printing it says so in words, `frame` gives the table ``by_size``.
 
-    Attributes
-    ----------
-    n_bags : int
-        Number of bags it takes.
-    bag_size : int
-        Instances in every bag.
-    n_instances : int
-        Instances in all.
-    measure : str
-        What is to be estimated.
-    expected : float
-        The value that the measure was taken to have.
-    standard_error : float
-        Of the measure, from so many bags.
-    half_width : float
-        Half the width of its interval.
-    level : float
-        How often an interval of this half width holds the truth.
-    labelled_rows : float
-        As many labelled rows would tell the classes apart as well, as `unbag.effective_sample_size`
-        counts.
-    share_of_labels : float
-        That, as a part of all instances.
-    rows_for_difference : float
-        One over the variance of the estimated difference between the class means.
-    mean : float
-        Mean of the observed proportions.
-    spread : float
-        Their standard deviation.
-    by_size : dict of arrays
-        For bags from a quarter to four times this size: ``bag_size``, and the ``n_bags`` and
-        ``n_instances`` that reach the same target.
-
-    Examples
-    --------
-    >>> from unbag.paper.bounds import required_bags
-    >>> plan = required_bags(50, (0.1, 0.6), 0.02, expected=0.8)
-    >>> plan.n_bags, plan.n_instances
-    (84, 4200)
-    >>> plan.by_size["bag_size"].tolist()
-    [12, 25, 50, 100, 200]
+    ``labelled_rows`` would tell the classes apart as well, as `unbag.effective_sample_size` counts,
+    ``share_of_labels`` is that as a part of all instances; ``mean`` and ``spread`` are those of the
+    observed proportions, and ``half_width`` is that of an interval of the given ``level``.
     """
 
     n_bags: int
@@ -113,19 +75,12 @@ class BagPlan:
     level: float
     labelled_rows: float
     share_of_labels: float
-    rows_for_difference: float
     mean: float
     spread: float
     by_size: dict[str, NDArray[np.int64]]
 
     def frame(self) -> Any:
-        """Give the table of bag sizes as a pandas DataFrame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            One row per size.
-        """
+        """The table of bag sizes as a pandas DataFrame, one row per size."""
         return make_frame(self.by_size)
 
     def __str__(self) -> str:
@@ -250,7 +205,6 @@ def required_bags(
         level=level,
         labelled_rows=labelled_rows,
         share_of_labels=labelled_rows / (n_bags * bag_size),
-        rows_for_difference=labelled_rows * float(moments[0] * (1 - moments[0])),
         mean=float(moments[0]),
         spread=_spread(moments),
         by_size={"bag_size": sizes, "n_bags": counts, "n_instances": sizes * counts},
