@@ -41,7 +41,6 @@ SMALLER = {
     },
     "LLPBoostingClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2},
     "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
-    "LLPEMClassifier": {"cv": 3},
     "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
     "LMMCMClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
     "LLPNeuralClassifier": {"hidden": (16,), "max_epochs": 60},

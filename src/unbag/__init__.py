@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from unbag.models import (
         LLPBoostingClassifier,
         LLPClassifier,
-        LLPEMClassifier,
         LLPEnsembleClassifier,
         logistic_from_sufficient_statistics,
     )
@@ -34,7 +33,6 @@ __all__ = [
     "Bags",
     "LLPBoostingClassifier",
     "LLPClassifier",
-    "LLPEMClassifier",
     "LLPEnsembleClassifier",
     "LLPNeuralClassifier",
     "bag_target",

@@ -3,7 +3,6 @@
 from typing import Any
 
 from unbag.models.boosting import LLPBoostingClassifier
-from unbag.models.em import LLPEMClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.logistic_sums import SumsFit, logistic_from_sufficient_statistics
 from unbag.models.mixed import LLPClassifier, TermSummary
@@ -11,7 +10,6 @@ from unbag.models.mixed import LLPClassifier, TermSummary
 __all__ = [
     "LLPBoostingClassifier",
     "LLPClassifier",
-    "LLPEMClassifier",
     "LLPEnsembleClassifier",
     "LLPNeuralClassifier",
     "SumsFit",

@@ -17,12 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from unbag.models import (
     LLPBoostingClassifier,
     LLPClassifier,
-    LLPEMClassifier,
     LLPEnsembleClassifier,
 )
 from unbag.paper import InvCalClassifierCV, ProportionRiskClassifierCV
 from unbag_bench.methods import (
     ClusterClassifier,
+    EMClassifier,
     PublishedClassifierCV,
     SoftLabelClassifierCV,
 )
@@ -152,16 +152,14 @@ METHODS: dict[str, SuiteMethod] = {
         "the bag's proportion as a soft label, linear",
     ),
     "em-lr": SuiteMethod(
-        lambda: LLPEMClassifier(_logistic()), "EM with logistic regression and exact counts"
+        lambda: EMClassifier(_logistic()), "EM with logistic regression and exact counts"
     ),
     "invcal": SuiteMethod(InvCalClassifierCV, "inverse calibration (Rüping 2010), kernel"),
     **{name.replace("_", "-"): _published(name) for name in _PUBLISHED},
     "cluster": SuiteMethod(
         ClusterClassifier, "clusters whose classes fit the shares (Chen et al. 2009)"
     ),
-    "llp-rf": SuiteMethod(
-        lambda: LLPEMClassifier(_forest()), "random forest by EM with exact counts"
-    ),
+    "llp-rf": SuiteMethod(lambda: EMClassifier(_forest()), "random forest by EM with exact counts"),
     "labels": SuiteMethod(_logistic, "logistic regression on the labels", sees_labels=True),
     "labels-trees": SuiteMethod(
         lambda: HistGradientBoostingClassifier(random_state=0),

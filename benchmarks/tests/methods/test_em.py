@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from unbag import BagKFold, LLPEMClassifier, bag_target, check_bag_target
+from unbag import BagKFold, bag_target, check_bag_target
 from unbag.datasets import make_bags, make_gaussian_bags, make_random_bags
 from unbag.observations.count_likelihood import CountLikelihood
+from unbag_bench.methods import EMClassifier
 
 BINARY = make_gaussian_bags(n_bags=24, bag_size=10, n_features=3, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=6, n_classes=3, random_state=0)
@@ -77,18 +78,18 @@ def test_pure_bags_give_the_inner_classifier_itself(estimator):
     names = np.array(["no", "yes"])[labels]
     pure = bag_target(labels, labels)
     for y in (labels, names, pure):
-        model = LLPEMClassifier(estimator).fit(X, y)
+        model = EMClassifier(estimator).fit(X, y)
         assert model.n_iter_ == 1
         assert model.converged_
         np.testing.assert_array_equal(model.estimator_.predict_proba(X), chance)
         expected = logit(np.clip(chance[:, 1], 1e-9, 1 - 1e-9))
         np.testing.assert_allclose(model.decision_function(X), expected)
-        balanced = LLPEMClassifier(estimator, class_prior="balanced").fit(X, y)
+        balanced = EMClassifier(estimator, class_prior="balanced").fit(X, y)
         np.testing.assert_allclose(balanced.decision_function(X), expected - shift)
         # at the shares it was trained at, the chances are those of the inner classifier
         again = model.predict_proba(X, [1 - labels.mean(), labels.mean()])
         np.testing.assert_allclose(again, chance, atol=1e-8)
-    assert set(LLPEMClassifier(estimator).fit(X, names).predict(X)) == {"no", "yes"}
+    assert set(EMClassifier(estimator).fit(X, names).predict(X)) == {"no", "yes"}
 
 
 def test_pure_bags_of_three_classes_give_the_inner_classifier_itself():
@@ -96,7 +97,7 @@ def test_pure_bags_of_three_classes_give_the_inner_classifier_itself():
     inner = LogisticRegression().fit(X, labels, sample_weight=np.ones(len(X)))
     chance, shares = inner.predict_proba(X), np.bincount(labels) / len(labels)
     for y in (labels, bag_target(labels, np.eye(3)[labels])):
-        model = LLPEMClassifier().fit(X, y)
+        model = EMClassifier().fit(X, y)
         assert model.n_iter_ == 1
         np.testing.assert_allclose(model.estimator_.predict_proba(X), chance, atol=1e-12)
         np.testing.assert_allclose(model.predict_proba(X, shares), chance, atol=1e-6)
@@ -106,7 +107,7 @@ def test_pure_bags_of_three_classes_give_the_inner_classifier_itself():
 @pytest.mark.parametrize("sampling", ["shuffled", "mixed"])
 def test_every_step_increases_the_likelihood(sampling):
     X, y, _ = make_data(sampling)
-    model = LLPEMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
+    model = EMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
     assert model.converged_
     assert model.n_iter_ == len(model.log_likelihood_path_) > 10
     assert np.diff(model.log_likelihood_path_).min() > -1e-9
@@ -115,7 +116,7 @@ def test_every_step_increases_the_likelihood(sampling):
 @pytest.mark.parametrize("sampling", ["shuffled", "mixed"])
 def test_likelihood_is_that_of_sums_of_independent_labels(sampling):
     X, y, _ = make_data(sampling, n=300)
-    model = LLPEMClassifier(EXACT, cv=None).fit(X, y)
+    model = EMClassifier(EXACT, cv=None).fit(X, y)
     chance = model.estimator_.predict_proba(X)[:, 1]
     total = 0.0
     for bag in np.unique(y["bag"]):
@@ -129,7 +130,7 @@ def test_likelihood_is_that_of_sums_of_independent_labels(sampling):
 
 def test_densities_of_the_classes_integrate_to_one():
     X, y, _ = make_data("mixed")
-    model = LLPEMClassifier(EXACT, cv=None).fit(X, y)
+    model = EMClassifier(EXACT, cv=None).fit(X, y)
     share = y["proportion"].mean()
     chance = model.estimator_.predict_proba(X)[:, 1]
     assert model.label_posteriors_.mean() == pytest.approx(share, abs=1e-12)
@@ -139,7 +140,7 @@ def test_densities_of_the_classes_integrate_to_one():
 
 def test_ends_where_the_gradient_of_the_likelihood_vanishes():
     X, y, _ = make_data("mixed")
-    model = LLPEMClassifier(EXACT, cv=None, tol=1e-10, max_iter=2000).fit(X, y)
+    model = EMClassifier(EXACT, cv=None, tol=1e-10, max_iter=2000).fit(X, y)
     slope = slope_of_likelihood(y)
     at_end, at_start = slope(model.decision_function(X)[None]), slope(np.zeros((1, len(X))))
     assert np.abs(at_end @ X).max() < 1e-3 * np.abs(at_start @ X).max()
@@ -156,20 +157,20 @@ def slope_of_likelihood(y):
 
 def test_three_classes_end_where_the_gradient_vanishes():
     X, y = THREE.X, THREE.y
-    model = LLPEMClassifier(EXACT, cv=None, tol=1e-9, max_iter=2000).fit(X, y)
+    model = EMClassifier(EXACT, cv=None, tol=1e-9, max_iter=2000).fit(X, y)
     slope = slope_of_likelihood(y)
     at_shares = model.decision_function(X).T
     at_end, at_start = slope(at_shares), slope(np.zeros((3, len(X))))
     # nearly, as chances by the saddle point are brought into [0, 1]
     assert np.abs(at_end @ X).max() < 0.02 * np.abs(at_start @ X).max()
     # and says which class is which, nearly as well as labels would
-    by_labels = LLPEMClassifier(EXACT).fit(X, THREE.labels)
+    by_labels = EMClassifier(EXACT).fit(X, THREE.labels)
     gain = (model.predict(X) == THREE.labels).mean() - (by_labels.predict(X) == THREE.labels).mean()
     assert gain > -0.03
 
 
 def test_several_classes_have_scores_and_posteriors_of_their_own():
-    model = LLPEMClassifier().fit(THREE.X, THREE.y)
+    model = EMClassifier().fit(THREE.X, THREE.y)
     scores = model.decision_function(THREE.X)
     assert scores.shape == model.label_posteriors_.shape == (240, 3)
     np.testing.assert_allclose(model.predict_proba(THREE.X), softmax(scores, axis=1))
@@ -182,7 +183,7 @@ def test_several_classes_have_scores_and_posteriors_of_their_own():
 def test_shares_are_rounded_to_counts():
     X, y = BINARY.X, BINARY.y
     nearly = bag_target(y["bag"], np.clip(y["proportion"] + 0.04 * np.cos(y["bag"]), 0, 1))
-    one, other = (LLPEMClassifier(cv=None).fit(X, target) for target in (y, nearly))
+    one, other = (EMClassifier(cv=None).fit(X, target) for target in (y, nearly))
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
 
 
@@ -201,7 +202,7 @@ def test_finds_the_ratio_of_the_densities_whatever_the_proportions(labelled):
         known[np.concatenate(chosen)] = np.repeat([0, 1], 500)
         y = bag_target(y["bag"], y["proportion"], labels=known)
         assert check_bag_target(y).labelled.any()
-    model = LLPEMClassifier(EXACT, class_prior="balanced", cv=None, tol=1e-6, max_iter=500)
+    model = EMClassifier(EXACT, class_prior="balanced", cv=None, tol=1e-6, max_iter=500)
     model.fit(data.X, y)
     at_0, at_1 = model.decision_function(np.array([[0.0], [1.0]]))
     assert at_0 == pytest.approx(0, abs=0.2)
@@ -218,11 +219,11 @@ def test_noisy_counts_are_weighed_by_their_noise():
     y = bag_target(bag, counts=noisy[bag], noise=2.0)
     assert (y["proportion"] < 0).any()
     X = x.reshape(-1, 1)
-    told = LLPEMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
+    told = EMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
     assert told.estimator_.coef_[0, 0] == pytest.approx(2, abs=0.25)
     assert told.estimator_.intercept_[0] == pytest.approx(-1, abs=0.25)
     untold = bag_target(bag, counts=np.clip(np.round(noisy), 0, 10)[bag])
-    untold = LLPEMClassifier(EXACT, cv=None).fit(X, untold)
+    untold = EMClassifier(EXACT, cv=None).fit(X, untold)
     assert abs(untold.estimator_.coef_[0, 0] - 2) > 0.5
 
 
@@ -231,7 +232,7 @@ def test_ranks_better_than_soft_labels(estimator):
     X, y, X_test, labels_test = make_ring_data()
     estimator = clone(estimator).set_params(random_state=0)
     soft = soft_label_fit(estimator, X, y).predict_proba(X_test)[:, 1]
-    model = LLPEMClassifier(estimator, cv=2, tol=0.05).fit(X, y)
+    model = EMClassifier(estimator, cv=2, tol=0.05).fit(X, y)
     gain = roc_auc_score(labels_test, model.decision_function(X_test))
     gain -= roc_auc_score(labels_test, soft)
     assert gain > 0.01
@@ -241,7 +242,7 @@ def test_ranks_better_than_soft_labels_with_logistic_regression():
     X, y, X_test, labels_test = make_ring_data()
     X, X_test = (np.hstack([x, x**2]) for x in (X, X_test))
     soft = soft_label_fit(EXACT, X, y).predict_proba(X_test)[:, 1]
-    model = LLPEMClassifier(EXACT).fit(X, y)
+    model = EMClassifier(EXACT).fit(X, y)
     scores = model.decision_function(X_test)
     assert roc_auc_score(labels_test, scores) > roc_auc_score(labels_test, soft)
 
@@ -269,7 +270,7 @@ class Check(ClassifierMixin, BaseEstimator):
 def test_no_bag_is_scored_by_a_model_that_saw_it(cv):
     X = np.column_stack([BINARY.y["bag"], BINARY.X])
     Check.reports.clear()
-    model = LLPEMClassifier(Check(), cv=cv).fit(X, BINARY.y)
+    model = EMClassifier(Check(), cv=cv).fit(X, BINARY.y)
     everyone = set(range(24))
     assert len(Check.reports) >= model.n_iter_ > 1
     for seen, scored in Check.reports:
@@ -283,12 +284,12 @@ def test_no_bag_is_scored_by_a_model_that_saw_it(cv):
 
 def test_keeps_the_best_step():
     X, y, *_ = make_ring_data(n=400)
-    model = LLPEMClassifier(FOREST, cv=2, tol=1e-6, random_state=0).fit(X, y)
+    model = EMClassifier(FOREST, cv=2, tol=1e-6, random_state=0).fit(X, y)
     path = model.log_likelihood_path_
     assert model.converged_
     # the likelihood of bags held out has no need to rise for ever
     assert path[-1] - path[:-1].max() < 1e-6
-    capped = LLPEMClassifier(FOREST, cv=2, tol=1e-9, random_state=0)
+    capped = EMClassifier(FOREST, cv=2, tol=1e-9, random_state=0)
     with pytest.warns(ConvergenceWarning, match="did not converge within max_iter"):
         capped.set_params(max_iter=int(path.argmax()) + 1).fit(X, y)
     np.testing.assert_array_equal(capped.label_posteriors_, model.label_posteriors_)
@@ -300,7 +301,7 @@ def test_keeps_the_best_step():
 
 def test_same_seed_same_model():
     X, y = BINARY.X, BINARY.y
-    few_steps = LLPEMClassifier(FOREST, cv=2, tol=0.1)
+    few_steps = EMClassifier(FOREST, cv=2, tol=0.1)
     first, second, third = (
         few_steps.set_params(random_state=seed).fit(X, y).decision_function(X) for seed in (0, 0, 1)
     )
@@ -313,18 +314,18 @@ def test_same_seed_same_model():
 
 def test_sparse_and_missing_values_are_left_to_the_inner_classifier():
     X, y = BINARY.X, BINARY.y
-    dense, sparse = (LLPEMClassifier().fit(x, y).decision_function(x) for x in (X, csr_array(X)))
+    dense, sparse = (EMClassifier().fit(x, y).decision_function(x) for x in (X, csr_array(X)))
     np.testing.assert_allclose(dense, sparse, atol=1e-3)
     missing = X.copy()
     missing[::7, 0] = np.nan
-    model = LLPEMClassifier(BOOSTED, cv=2, tol=0.1).fit(missing, y)
+    model = EMClassifier(BOOSTED, cv=2, tol=0.1).fit(missing, y)
     assert (model.predict(missing) == BINARY.labels).mean() > 0.7
     with pytest.raises(ValueError, match="X holds NaN"):
-        LLPEMClassifier().fit(missing, y)
+        EMClassifier().fit(missing, y)
 
 
 def test_probabilities_at_another_prior():
-    model = LLPEMClassifier().fit(BINARY.X, BINARY.y)
+    model = EMClassifier().fit(BINARY.X, BINARY.y)
     np.testing.assert_allclose(
         model.predict_proba(BINARY.X)[:, 1], expit(model.decision_function(BINARY.X))
     )
@@ -340,7 +341,7 @@ def test_probabilities_at_another_prior():
         ({"estimator": KNeighborsClassifier()}, "KNeighborsClassifier.fit takes no sample_weight"),
         (
             {"estimator": make_pipeline(StandardScaler(), LogisticRegression())},
-            "pipeline around LLPEMClassifier",
+            "pipeline around EMClassifier",
         ),
         ({"estimator": LinearSVC()}, "LinearSVC gives no probabilities"),
         ({"tol": 0}, "tol must be"),
@@ -351,22 +352,22 @@ def test_probabilities_at_another_prior():
 )
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        LLPEMClassifier(**settings).fit(BINARY.X, BINARY.y)
+        EMClassifier(**settings).fit(BINARY.X, BINARY.y)
 
 
 def test_wrong_data_are_named():
     X, y = BINARY.X, BINARY.y
     rare = bag_target(y["bag"], np.where(y["bag"] == 0, 0.02, 0.01))
     with pytest.raises(ValueError, match="whole instances, no bag has any of class 1;"):
-        LLPEMClassifier().fit(X, rare)
+        EMClassifier().fit(X, rare)
     bag = np.repeat([0, 1, 2], 4)
     few = bag_target(bag, np.where(bag == 2, 0.5, 0.0))
     with pytest.raises(ValueError, match="one fold a class has no instance left; use fewer folds"):
-        LLPEMClassifier(cv=3).fit(X[:12], few)
+        EMClassifier(cv=3).fit(X[:12], few)
     rows = np.arange(len(y))
     overlapping = [(rows[rows >= 10 * k], rows[rows < 10 * k]) for k in (5, 10)]
     with pytest.raises(ValueError, match="hold out every bag exactly once"):
-        LLPEMClassifier(cv=overlapping).fit(X, y)
+        EMClassifier(cv=overlapping).fit(X, y)
 
 
 class _Counting(LogisticRegression):
@@ -379,13 +380,8 @@ class _Counting(LogisticRegression):
         return super().fit(X, y, sample_weight)
 
 
-def test_small_tables_are_learned_on_one_thread(monkeypatch):
+def test_learns_on_one_thread():
     data = make_gaussian_bags(n_bags=12, bag_size=10, random_state=0)
     with threadpool_limits(2):
-        LLPEMClassifier(_Counting(), max_iter=3, tol=1e9, cv=None).fit(data.X, data.y)
+        EMClassifier(_Counting(), max_iter=3, tol=1e9, cv=None).fit(data.X, data.y)
         assert set(_Counting.threads) == {1}
-        _Counting.threads.clear()
-        # a table that counts as large has what there is
-        monkeypatch.setattr("unbag.models.threads.FEW_NUMBERS", 10)
-        LLPEMClassifier(_Counting(), max_iter=3, tol=1e9, cv=None).fit(data.X, data.y)
-    assert max(_Counting.threads) == 2
