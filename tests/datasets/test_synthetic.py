@@ -5,7 +5,7 @@ from scipy.spatial.distance import pdist
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from unbag import check_bag_target
-from unbag.datasets import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
+from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
 
 
 def test_shapes_and_defaults():

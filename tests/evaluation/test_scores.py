@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 from sklearn.utils.class_weight import compute_sample_weight
 
 from unbag import bag_target, check_bag_target
-from unbag.datasets import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
+from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
 from unbag.evaluation.curves import roc_curve
 from unbag.evaluation.measures import plain_estimate
 from unbag.weights import decontamination_weights

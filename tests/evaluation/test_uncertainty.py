@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from unbag import bag_target
-from unbag.datasets import add_count_noise, gaussian_auc, make_gaussian_bags
+from unbag.datasets import add_count_noise, make_gaussian_bags
+from unbag.datasets.synthetic import gaussian_auc
 from unbag.evaluation import Estimate, estimate
 from unbag.evaluation.measures import MEASURES
 

@@ -2,14 +2,12 @@
 
 from unbag.datasets.bagging import add_count_noise, make_bags, make_random_bags
 from unbag.datasets.flights import load_flights
-from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
+from unbag.datasets.synthetic import make_gaussian_bags
 from unbag.datasets.uci import load_adult, load_magic
 from unbag.datasets.visits import load_visits
 
 __all__ = [
     "add_count_noise",
-    "gaussian_auc",
-    "gaussian_bayes_ber",
     "load_adult",
     "load_flights",
     "load_magic",

@@ -115,50 +115,12 @@ def make_gaussian_bags(
 
 
 def gaussian_bayes_ber(separation: float) -> float:
-    """Return the least balanced error rate possible for two classes of `make_gaussian_bags`.
-
-    It is Φ(−separation / 2), reached by the plane halfway between the two means.
-
-    Parameters
-    ----------
-    separation : float
-        Distance between the means of the two classes, in standard deviations.
-
-    Returns
-    -------
-    error : float
-        Mean of the error rates in the two classes.
-
-    Examples
-    --------
-    >>> from unbag.datasets import gaussian_bayes_ber
-    >>> round(gaussian_bayes_ber(2.0), 4)
-    0.1587
-    """
+    """Least balanced error rate, Φ(−separation / 2), for two classes of `make_gaussian_bags`."""
     return float(ndtr(-separation / 2))
 
 
 def gaussian_auc(separation: float) -> float:
-    """Return the largest AUC possible for two classes of `make_gaussian_bags`.
-
-    It is Φ(separation / √2), reached by the projection on the line through the two means.
-
-    Parameters
-    ----------
-    separation : float
-        Distance between the means of the two classes, in standard deviations.
-
-    Returns
-    -------
-    auc : float
-        Probability that an instance of the second class gets a higher score than one of the first.
-
-    Examples
-    --------
-    >>> from unbag.datasets import gaussian_auc
-    >>> round(gaussian_auc(2.0), 4)
-    0.9214
-    """
+    """Largest AUC, Φ(separation / √2), for two classes of `make_gaussian_bags`."""
     return float(ndtr(separation / sqrt(2)))
 
 

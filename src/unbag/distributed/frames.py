@@ -22,14 +22,8 @@ def bags_from_frame(
     aggregates: Any,
     *,
     on: str | Sequence[str],
-    proportion: str | Sequence[str] | None = None,
-    positives: str | Sequence[str] | None = None,
-    bag_size: str | None = None,
-    noise: str | Sequence[str] | float | None = None,
-    percent: bool = False,
-    ignore: str | Sequence[str] | None = None,
-    labels: str | None = None,
     unmatched: Literal["error", "drop"] = "error",
+    **options: Any,
 ) -> tuple[Any, Any]:
     """Join a Dask data frame of instances with a table of bags into `X` and `y`.
 
@@ -44,33 +38,12 @@ def bags_from_frame(
         One row per bag, with its key and what is known about its classes: in memory, of any kind
         that `unbag.bags_from_frame` takes.
     on : str or list of str
-        The key: columns present in both tables. Several columns together name a bag, whose id is
-        then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
-        itself; any other is written as text.
-    proportion : str or list of str, optional
-        Column of ``aggregates`` with the share of the positive class, or one column per class.
-        Text such as "24%" is read as 0.24.
-    positives : str or list of str, optional
-        Instead of ``proportion``: the column with the number of positive instances, or one column
-        with the number of instances per class. The size of a bag is the number of its rows in
-        ``instances``.
-    bag_size : str, optional
-        Column of ``aggregates`` with the size of each bag, to be compared with the number of
-        its rows in ``instances``. Where it is larger, the rows are taken for a random sample of
-        their bag, with the same shares, with a warning.
-    noise : str, list of str or number, optional
-        Standard deviation of the noise in ``proportion`` or ``positives``: a column of
-        ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
-    percent : bool, default=False
-        Whether ``proportion``, and its noise, are in percent.
-    ignore : {"case", "whitespace", "leading_zeros", "date_format", "time"} or list, optional
-        Differences between keys to ignore: upper and lower case; whitespace around and within;
-        leading zeros; the format of dates; the time of day.
-    labels : str, optional
-        Must be None: labels of single rows are for tables in memory.
+        The key: columns present in both tables.
     unmatched : {"error", "drop"}, default="error"
         What to do with bags that are in one of the tables only: raise an error that names them,
         or leave them out.
+    **options
+        Of `unbag.bags_from_frame`, such as ``proportion`` or ``positives``; all but ``labels``.
 
     Returns
     -------
@@ -98,9 +71,9 @@ def bags_from_frame(
             f"instances must be a Dask data frame, not {type(instances).__name__}; "
             "unbag.bags_from_frame takes tables in memory."
         )
-    if labels is not None:
+    if "labels" in options:
         raise ValueError(
-            f"labels={labels!r} cannot be used with Dask, where bags are known by their counts "
+            f"labels={options['labels']!r} cannot be used with Dask, where bags are known by their counts "
             "alone; for tables in memory there is unbag.bags_from_frame, and labels of some rows "
             "estimate how good a model is (unbag.evaluation.evaluate_with_labels)."
         )
@@ -110,17 +83,7 @@ def bags_from_frame(
         raise ValueError(f"The instance table has no column {missing[0]!r}.")
     partitions = partitions_of(instances[keys])
     counts = partitions.reduce(_count_keys, _join_counts)
-    tables = match_tables(
-        counts,
-        aggregates,
-        on=on,
-        proportion=proportion,
-        positives=positives,
-        bag_size=bag_size,
-        noise=noise,
-        percent=percent,
-        ignore=ignore,
-    )
+    tables = match_tables(counts, aggregates, on=on, **options)
     match = tables.match
     known = counts if match.rows is None else counts.iloc[match.rows]
     sizes = np.bincount(match.codes, known[_ROWS], len(match.ids)).astype(np.int64)

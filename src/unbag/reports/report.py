@@ -20,7 +20,6 @@ from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation import Evaluation, cross_val_evaluate
-from unbag.evaluation.held_out import OutOfFold
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.fitted import last_step
@@ -122,21 +121,12 @@ def model_report(
     X: Any,
     y: Any,
     *,
-    cv: Any = 5,
-    out_of_fold: OutOfFold | None = None,
     title: str | None = None,
     command: str | None = None,
     path: str | os.PathLike[str] | None = None,
     labels: ArrayLike | None = None,
     feature_names: ArrayLike | None = None,
-    threshold: float = 0.0,
-    class_prior: Any = "empirical",
-    cluster_by_bag: bool = True,
-    confidence_level: float = 0.95,
-    n_resamples: int = 1000,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-    verbose: int = 0,
+    **options: Any,
 ) -> Report:
     """Fit a classifier, and report from bags alone how good it is and how far to trust that.
 
@@ -148,10 +138,6 @@ def model_report(
         The instances.
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions.
-    cv : int, splitter or iterable, default=5
-        Folds of whole bags for the evaluation; clones of the estimator are fitted to them.
-    out_of_fold : OutOfFold, optional
-        From `unbag.evaluation.cross_fit`, if scores of the folds are known already.
     title : str, optional
         Title of the page.
     command : str, optional
@@ -162,24 +148,9 @@ def model_report(
         True labels, if they are known after all; shown for comparison and used for nothing else.
     feature_names : sequence of str, optional
         Names of the columns of X, if that is no data frame.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
-    confidence_level : float, default=0.95
-        How often the interval should hold the truth.
-    n_resamples : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
-    n_jobs : int, optional
-        Folds fitted at the same time.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    **options
+        Of `unbag.evaluation.cross_val_evaluate`, such as ``cv``, ``threshold``, ``class_prior``
+        and ``confidence_level``.
 
     Returns
     -------
@@ -202,27 +173,9 @@ def model_report(
     if path is not None:
         check_place(path)
     model = _fitted(estimator, X, y)
-    shared: dict[str, Any] = {
-        "feature_names": feature_names,
-        "threshold": threshold,
-        "class_prior": class_prior,
-        "cluster_by_bag": cluster_by_bag,
-        "confidence_level": confidence_level,
-        "n_resamples": n_resamples,
-        "random_state": random_state,
-    }
-    shared |= {"cv": cv, "out_of_fold": out_of_fold, "n_jobs": n_jobs, "verbose": verbose}
-    evaluation = cross_val_evaluate(estimator, X, y, **shared)
-    report = make_report(
-        model,
-        evaluation,
-        X,
-        y,
-        title=title,
-        command=command,
-        labels=labels,
-        feature_names=feature_names,
-    )
+    evaluation = cross_val_evaluate(estimator, X, y, feature_names=feature_names, **options)
+    texts: dict[str, Any] = {"title": title, "command": command, "labels": labels}
+    report = make_report(model, evaluation, X, y, feature_names=feature_names, **texts)
     if path is not None:
         report.save(path)
     return report

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from unbag import bag_target, effective_sample_size
-from unbag.datasets import gaussian_auc, make_gaussian_bags
+from unbag.datasets.synthetic import gaussian_auc, make_gaussian_bags
 from unbag.evaluation import estimate
 from unbag.evaluation.measures import Area, plain_estimate
 from unbag.evaluation.sample import make_sample

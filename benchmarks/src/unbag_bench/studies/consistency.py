@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unbag import check_bag_target
 from unbag.bags.bags import BagModel
-from unbag.datasets import gaussian_bayes_ber, make_gaussian_bags
+from unbag.datasets.synthetic import gaussian_bayes_ber, make_gaussian_bags
 from unbag.paper import LMMCMClassifier
 from unbag.paper.bounds import misordering_probability
 from unbag.paper.weights import bag_weights, default_merge_size
