@@ -5,11 +5,10 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unbag import LLPClassifier, LLPEMClassifier, bag_target, check_bag_target
+from unbag import LLPBoostingClassifier, LLPClassifier, bag_target, check_bag_target
 from unbag.inference import group_estimates
 from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds
 from unbag.inference.regression import goodman_regression, indistinct_groups
@@ -173,15 +172,6 @@ def test_noisy_counts_have_no_sure_bounds_and_wider_intervals(fitted):
     assert np.mean(other.high - other.low) > np.mean(found.high - found.low)
 
 
-def test_it_says_what_expectation_maximisation_says(fitted):
-    _, X, y, _, found = fitted
-    numbers = np.column_stack([X["age"], X["race"] == "latino", X["race"] == "white"])
-    em = LLPEMClassifier(LogisticRegression(C=10), cv=None, tol=1e-4)
-    p = em.fit(numbers.astype(float), y).predict_proba(numbers.astype(float))
-    theirs = np.stack([p[X["race"] == name].mean(axis=0) for name in KINDS])
-    np.testing.assert_allclose(found.share, theirs, atol=0.04)
-
-
 def test_groups_that_bags_cannot_separate_are_named():
     rng = np.random.default_rng(0)
     shift = 0.1 * rng.normal(size=(300, 1))
@@ -216,6 +206,6 @@ def test_what_is_refused(fitted):
         found.contrast("martian", "white", of="Ann")
     with pytest.raises(ValueError, match="of must name a class: one of 'Ann'"):
         found.contrast("black", "white")
-    other = make_pipeline(StandardScaler(), LLPEMClassifier(LogisticRegression()))
-    with pytest.raises(ValueError, match="LLPEMClassifier has no posterior"):
+    other = make_pipeline(StandardScaler(), LLPBoostingClassifier())
+    with pytest.raises(ValueError, match="LLPBoostingClassifier has no posterior"):
         group_estimates(other, X, y, "race")

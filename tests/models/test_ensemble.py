@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit, softmax
-from sklearn.linear_model import LogisticRegression
 
 from unbag import (
     LLPBoostingClassifier,
     LLPClassifier,
-    LLPEMClassifier,
     LLPEnsembleClassifier,
+    LLPNeuralClassifier,
     bag_target,
 )
 from unbag._optional import install_command
@@ -131,9 +130,9 @@ def test_by_default_it_is_the_mixed_model_and_trees():
 
 
 def test_models_of_other_kinds_are_fitted_once_more_for_each_fold():
-    models = [("em", LLPEMClassifier(LogisticRegression(C=10))), *QUICK]
+    models = [("neural", LLPNeuralClassifier(hidden=(8,), max_epochs=40)), *QUICK]
     model = LLPEnsembleClassifier(models, cv=3).fit(DATA.X, DATA.y)
-    assert {row["learner"] for row in model.leaderboard_} == {"em", "linear", "boosted"}
+    assert {row["learner"] for row in model.leaderboard_} == {"neural", "linear", "boosted"}
     assert (model.predict(DATA.X) == DATA.labels).mean() > 0.8
 
 
