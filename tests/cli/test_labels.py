@@ -60,7 +60,7 @@ def test_plan_filled_in_is_evaluated(call, tables, plan, truth):
     fill(plan, truth)
     result = call("evaluate", *tables, "--labels", plan)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("Estimated from 120 labels and the counts of the bags")
+    assert "120 labels" in result.stdout.splitlines()[0]
     result = call("evaluate", *tables, "--labels", plan, "--json")
     found = json.loads(result.stdout)
     assert found["n_labels"] == 120
@@ -84,7 +84,7 @@ def test_gaps_may_stay(call, tables, plan, truth):
     table["label"] = table["label"].where(table.index % 2 == 0)
     table.to_csv(plan, index=False)
     result = call("evaluate", *tables, "--labels", plan)
-    assert result.stdout.startswith("Estimated from 60 labels")
+    assert "60 labels" in result.stdout.splitlines()[0]
 
 
 def test_rows_left_out_keep_their_numbers(call, folder, frames, plan, truth, tmp_path):

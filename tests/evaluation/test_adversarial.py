@@ -101,3 +101,87 @@ def test_duplicated_rows_and_very_unequal_bags_stay_covered():
         truth = roc_auc_score(data.labels, data.X[:, 0])
         covered += covers(found["roc_auc"], truth)
     assert covered >= 8
+
+
+def draw(seed, *, n_bags=40, size=50, slope_sd=0.0, correlation=0.0, copied=1.0, label_shift=False):
+    """One score, under label shift of a hidden class or covariate shift, and what deviates from it."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n_bags), size)
+    if label_shift:
+        share = rng.uniform(0.1, 0.9, n_bags)[bag]
+        hidden = rng.uniform(size=len(bag)) < share
+        labels = np.where(
+            rng.uniform(size=len(bag)) < copied, hidden, rng.uniform(size=len(bag)) < share
+        )
+        scores = rng.normal(size=len(bag)) + 1.5 * hidden
+    else:
+        shift = rng.normal(size=n_bags)
+        scores = rng.normal(size=len(bag)) + shift[bag]
+        slopes = 1.0 + slope_sd * rng.normal(size=n_bags)
+        own = scores * slopes[bag] + (correlation * shift)[bag]
+        labels = rng.uniform(size=len(bag)) < expit(own)
+        scores = (1.0 + correlation) * scores
+    return bag_target(bag, counts=np.bincount(bag, labels)[bag]), scores, labels.astype(int)
+
+
+def sets(n=8, **setting):
+    """Evaluations of some sets with their true areas."""
+    for seed in range(n):
+        y, scores, labels = draw(seed, **setting)
+        yield evaluate(y, scores, n_resamples=100), roc_auc_score(labels, scores)
+
+
+def test_random_slopes_stay_covered():
+    found = list(sets(slope_sd=0.6))
+    assert sum(covers(one["roc_auc"], truth) for one, truth in found) >= 7
+
+
+@pytest.mark.parametrize("correlation", [-0.4, 1.0])
+def test_the_sensitivity_range_covers_effects_correlated_with_the_score(correlation):
+    found = list(sets(correlation=correlation))
+    ranges = [one.by_assumption["sensitivity"]["roc_auc"] for one, _ in found]
+    assert sum(covers(r, truth) for r, (_, truth) in zip(ranges, found, strict=True)) >= 7
+
+
+def test_the_sensitivity_range_covers_a_confounder_that_no_test_can_find():
+    found = list(sets(label_shift=True, copied=0.5, n_bags=80))
+    ranges = [one.by_assumption["sensitivity"]["roc_auc"] for one, _ in found]
+    assert sum(covers(r, truth) for r, (_, truth) in zip(ranges, found, strict=True)) >= 7
+
+
+@pytest.mark.parametrize("n_bags", [6, 12, 40, 200])
+@pytest.mark.parametrize("label_shift", [True, False])
+def test_either_shift_is_covered_by_few_bags_and_by_many(n_bags, label_shift):
+    holds, other = "label_shift", "covariate_shift"
+    if not label_shift:
+        holds, other = other, holds
+    found = list(sets(5, n_bags=n_bags, label_shift=label_shift))
+    assert sum(covers(one["roc_auc"], truth) for one, truth in found) >= 4
+    assert sum(one.verdicts[holds].name == "rejected" for one, _ in found) <= 1
+    assert sum(one.verdicts[other].name == "not_rejected" for one, _ in found) <= n_bags // 6
+    assert all(0 <= one["roc_auc"].low <= one["roc_auc"].high <= 1 for one, _ in found) or (
+        label_shift or n_bags > 40
+    )
+
+
+@pytest.mark.parametrize("shift", ["label", "covariate"])
+def test_three_classes(shift):
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(5):
+        bag = np.repeat(np.arange(40), 50)
+        if shift == "label":
+            shares = rng.dirichlet(np.ones(3), size=40)[bag]
+            labels = (rng.uniform(size=2000)[:, None] > np.cumsum(shares, axis=1)).sum(axis=1)
+            rows = rng.normal(size=(2000, 2)) + np.array([[0, 0], [2, 0], [0, 2]])[labels]
+        else:
+            rows = rng.normal(size=(2000, 2)) + rng.normal(size=(40, 2))[bag]
+        scores = np.column_stack([np.zeros(2000), 2 * rows - (2 if shift == "label" else 0)])
+        if shift == "covariate":
+            labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+        shares = np.stack([np.bincount(bag, labels == c) / 50 for c in range(3)], axis=1)
+        found = evaluate(bag_target(bag, shares[bag]), scores, n_resamples=50)
+        truth = np.mean([np.mean(scores[labels == c].argmax(axis=1) == c) for c in range(3)])
+        covered += covers(found["balanced_accuracy"], truth)
+        other = {"label": "covariate_shift", "covariate": "label_shift"}[shift]
+        assert found.verdicts[other].name != "not_rejected"
+    assert covered >= 4

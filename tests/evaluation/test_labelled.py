@@ -8,10 +8,7 @@ import pytest
 
 from unbag import bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import (
-    estimate_with_labels,
-    evaluate_with_labels,
-)
+from unbag.evaluation import estimate_with_labels, evaluate
 from unbag.evaluation.imputed_labels import (
     Candidates,
     Draw,
@@ -119,7 +116,7 @@ def test_intervals_hold_and_are_narrower_than_from_labels_alone(effect):
     truth = {name: TRUE[name](labels, scores) for name in names}
     hits, widths = {name: [] for name in names}, {name: [] for name in names}
     for _ in range(40):
-        found = evaluate_with_labels(y, scores, some(labels, 150, rng))
+        found = evaluate(y, scores, labels=some(labels, 150, rng), n_resamples=20)
         for name in names:
             e = found[name]
             hits[name].append(e.low <= truth[name] <= e.high)
@@ -215,11 +212,29 @@ def test_limits_lie_where_labels_can_be():
     assert found.value <= 1
 
 
+def test_labels_without_an_error_leave_an_interval():
+    """All of 61 labels as predicted: Clopper and Pearson's limit by the rarer class."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [400, 200])
+    scores = labels + rng.uniform(0.0, 0.9, 600) - 0.5
+    y = bag_target(
+        np.arange(600) % 15, counts=np.bincount(np.arange(600) % 15, labels)[np.arange(600) % 15]
+    )
+    known = np.full(600, np.nan)
+    rows = np.concatenate([np.arange(41), 400 + np.arange(20)])
+    known[rows] = labels[rows]
+    alone = estimate_with_labels("roc_auc", y, scores, known).alone
+    assert (alone.value, alone.high) == (1.0, 1.0)
+    assert alone.low == pytest.approx(max(0.025 ** (1 / 20), 0), abs=0.02)
+    assert estimate_with_labels("accuracy", y, scores, known).low < 1
+
+
 def test_words_and_names():
     y, scores, labels = world(n_bags=10)
-    found = evaluate_with_labels(y, scores, some(labels, 100, np.random.default_rng(0)))
+    found = evaluate(y, scores, labels=some(labels, 100, np.random.default_rng(0)), n_resamples=20)
     text = str(found)
-    assert text.startswith("Estimated from 100 labels and the counts of the bags of 300 rows")
+    assert "100 labels" in text.splitlines()[0]
+    assert found["roc_auc"].assumption == "labels"
     assert "from the labels alone" in text
     assert next(iter(found.estimates)) == "roc_auc"
     with pytest.raises(KeyError, match="There is no 'gain' here"):
@@ -230,7 +245,7 @@ def test_three_classes_have_recalls():
     data = make_gaussian_bags(20, 30, n_classes=3, n_features=2, random_state=0)
     scores = data.X @ data.means.T
     known = some(data.labels, 150, np.random.default_rng(0))
-    found = evaluate_with_labels(data.y, scores, known)
+    found = evaluate(data.y, scores, labels=known, n_resamples=20)
     assert list(found.estimates)[2:] == ["recall of 0", "recall of 1", "recall of 2"]
     truth = plain_estimate("balanced_accuracy", data.labels, scores)
     assert found["balanced_accuracy"].low <= truth <= found["balanced_accuracy"].high

@@ -21,8 +21,9 @@ from unbag.cli.models import (
 from unbag.cli.options import add_json, add_page, add_seed, add_tables, check_page, file_place
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.evaluation import MonitoringReference, evaluate, evaluate_with_labels
+from unbag.evaluation import evaluate
 from unbag.evaluation.held_out import posterior_draws
+from unbag.evaluation.monitoring import MonitoringReference
 from unbag.evaluation.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.report import make_report
@@ -86,8 +87,6 @@ def run(options: argparse.Namespace) -> int:
     """Load, read, score, estimate."""
     if options.row_key is not None and options.labels is None:
         options.parser.error("--row-key goes with --labels, whose rows it names")
-    if options.report is not None and options.labels is not None:
-        options.parser.error("--report goes without --labels")
     need("pandas", "skops", extra="files")
     check_page(options)
 
@@ -102,14 +101,9 @@ def run(options: argparse.Namespace) -> int:
     columns = as_columns(decision_scores(model, data.X))
     rule = rule_of(found, None, names)
     threshold = 0.0 if rule is None else rule.score_threshold
+    labels, weights = None, None
     if options.labels is not None:
         labels, weights = read_row_labels(options, data, names)
-        with naming(options):
-            labelled = evaluate_with_labels(
-                data.y, columns, labels, weights=weights, threshold=threshold
-            )
-        _show(options, str(labelled), asdict(labelled))
-        return 0
     features, _ = split_pipeline(model)
     kept = found.metadata.get("reference")
     probabilities = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
@@ -123,6 +117,8 @@ def run(options: argparse.Namespace) -> int:
             probabilities=probabilities,
             draws=draws,
             reference=None if kept is None else MonitoringReference.from_dict(kept),
+            labels=labels,
+            weights=weights,
             threshold=threshold,
             random_state=options.seed,
         )

@@ -89,6 +89,7 @@ def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "n_bags": evaluation.n_bags,
         "n_instances": evaluation.n_instances,
+        "n_labels": getattr(next(iter(evaluation.estimates.values())), "n_labels", 0),
         "folds": None if fold is None else int(fold.max()) + 1,
         "threshold": evaluation.threshold,
         "verdict": asdict(evaluation.verdict),

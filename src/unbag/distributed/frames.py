@@ -75,7 +75,7 @@ def bags_from_frame(
         raise ValueError(
             f"labels={options['labels']!r} cannot be used with Dask, where bags are known by their counts "
             "alone; for tables in memory there is unbag.bags_from_frame, and labels of some rows "
-            "estimate how good a model is (unbag.evaluation.evaluate_with_labels)."
+            "estimate how good a model is (unbag.evaluation.evaluate)."
         )
     keys = as_column_names(on, "on")
     missing = [name for name in keys if name not in instances.columns]

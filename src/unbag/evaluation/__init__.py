@@ -6,22 +6,17 @@ h = 1[f(x) > t] the rates of the ROC curve. `evaluate` checks label shift and co
 and reports the estimate of the assumption that the bags do not contradict.
 """
 
-from unbag.evaluation.bag_effects import estimate_bag_effect
 from unbag.evaluation.calibration import brier_score_loss, calibration_curve
-from unbag.evaluation.curves import best_threshold, roc_band, roc_curve
-from unbag.evaluation.evaluation import (
-    Evaluation,
-    cross_val_evaluate,
-    estimate,
-    evaluate,
-)
+from unbag.evaluation.curves import best_threshold, roc_curve
+from unbag.evaluation.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.identification import identification_bounds
 from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
 from unbag.evaluation.label_shift import label_shift_test
-from unbag.evaluation.labelled import estimate_with_labels, evaluate_with_labels
-from unbag.evaluation.monitoring import MonitoringReference, make_monitoring_reference, monitor
+from unbag.evaluation.labelled import estimate_with_labels
+from unbag.evaluation.monitoring import make_monitoring_reference, monitor
 from unbag.evaluation.permutation_importance import bag_permutation_importance
+from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.evaluation.scorers import SCORERS
 from unbag.evaluation.uncertainty import Estimate
@@ -30,7 +25,6 @@ __all__ = [
     "SCORERS",
     "Estimate",
     "Evaluation",
-    "MonitoringReference",
     "bag_permutation_importance",
     "best_threshold",
     "brier_score_loss",
@@ -39,16 +33,13 @@ __all__ = [
     "cross_val_evaluate",
     "effective_sample_size",
     "estimate",
-    "estimate_bag_effect",
     "estimate_with_labels",
     "evaluate",
-    "evaluate_with_labels",
     "identification_bounds",
     "label_shift_test",
     "make_monitoring_reference",
     "monitor",
     "required_labels",
-    "roc_band",
     "roc_curve",
     "sample_rows_to_label",
 ]

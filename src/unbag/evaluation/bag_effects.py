@@ -279,7 +279,8 @@ def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
     >>> import numpy as np
     >>> from unbag import LLPClassifier, check_bag_target
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import cross_fit, estimate_bag_effect
+    >>> from unbag.evaluation import cross_fit
+    >>> from unbag.evaluation.bag_effects import estimate_bag_effect
     >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
     >>> model = LLPClassifier(kernel=None, class_prior="empirical")
     >>> p = 1 / (1 + np.exp(-cross_fit(model, data.X, data.y).log_odds))

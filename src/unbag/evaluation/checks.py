@@ -228,7 +228,12 @@ class Signal:
         """Whether scores follow the proportions, and rows of a bag carry signal beyond doubt."""
         if not self.separation >= _SEPARATED:
             return "none"
-        return "found" if self.ratio > _SIGNAL * self.error else "unknown"
+        return "found" if self.ratio > _SIGNAL * self.error and self.has_power else "unknown"
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the absence of any signal would have been found in half of the cases."""
+        return bool(_SIGNAL * self.error <= 1)
 
 
 def signal_within_bags(bags: Bags, scores: Floats) -> Signal:
@@ -342,7 +347,9 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
         None: "inconclusive",
     }
     findings = [(names[effect.shift_type], _slope(effect))]
-    if effect.z_value > _EFFECT_DOUBT:
+    # scores that are reversed, or too sure, lie off a slope of 1 without a bag effect
+    on_scale = effect.slope_unconstrained + NORMAL_95 * effect.slope_error > 1
+    if effect.z_value > _EFFECT_DOUBT and on_scale:
         name: VerdictName = "rejected" if effect.z_value > _EFFECT else "inconclusive"
         findings.append((name, f"Bags differ beyond their features: {effect}. {_CORRELATED}"))
     elif effect.shift_type == "covariate_shift":
@@ -433,9 +440,11 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
         f"{signal.ratio:.2f} ± {NORMAL_95 * signal.error:.2f} times the variance that label shift "
         "needs"
     )
+    if -below > _SIGNAL_DOUBT and signal.has_power:
+        return [("inconclusive", f"{text}.")]
     if below > _SIGNAL_DOUBT:
         return [("rejected" if below > _NO_SIGNAL else "inconclusive", f"{text}.")]
-    if above < _SIGNAL:
+    if above < _SIGNAL or not signal.has_power:
         text += "; these bags cannot tell whether rows of a bag carry any signal."
         return [("inconclusive", text)]
     text += f" (a deviation of {_DETECTED * signal.error:.2f} would have been found)."

@@ -117,7 +117,7 @@ def roc_band(
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import roc_band
+    >>> from unbag.evaluation.curves import roc_band
     >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
     >>> band = roc_band(data.y, data.X[:, 0], n_resamples=100, n_points=11)
     >>> bool((band.low <= band.high).all()), band.tpr.shape

@@ -218,6 +218,8 @@ class ScoredRows:
     checks : tuple of Check
     more_spread : float
         By which factor estimates spread more than bags show, since training is uncertain, too.
+    labels, label_weights : array-like of shape (n_instances,) or None
+        Labels of some rows, and one over the probability that each row was drawn to be labelled.
     """
 
     sample: Sample
@@ -225,6 +227,8 @@ class ScoredRows:
     log_odds: HeldOutLogOdds
     checks: tuple[Check, ...]
     more_spread: float = 1.0
+    labels: Any = None
+    label_weights: Any = None
 
     @classmethod
     def from_folds(

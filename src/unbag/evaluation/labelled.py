@@ -37,7 +37,6 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._checks import check_inside
-from unbag._text import aligned
 from unbag.bags.bags import Bags
 from unbag.evaluation.identification import bounds_of, in_these_rows
 from unbag.evaluation.imputed_labels import (
@@ -49,9 +48,9 @@ from unbag.evaluation.imputed_labels import (
     fit_imputations,
     imputed_means,
 )
-from unbag.evaluation.measures import Measure, RowMeasure, get_measure, usual_measures
+from unbag.evaluation.measures import Measure, RowMeasure, get_measure
 from unbag.evaluation.sample import Sample, make_sample
-from unbag.evaluation.uncertainty import Estimate, find_estimate
+from unbag.evaluation.uncertainty import Estimate
 
 
 @dataclass(frozen=True)
@@ -88,45 +87,6 @@ class LabelledEstimate(Estimate):
     alone: Estimate | None = None
     n_labels: int = 0
     uses_bags: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledEvaluation:
-    """How good scores are, from bags and from some labels.
-
-    Attributes
-    ----------
-    estimates : dict of str to LabelledEstimate
-        What can be said of each measure.
-    n_labels : int
-        Number of labels.
-    n_instances : int
-        Number of instances.
-    """
-
-    estimates: dict[str, LabelledEstimate]
-    n_labels: int
-    n_instances: int
-
-    def __getitem__(self, measure: str) -> LabelledEstimate:
-        return find_estimate(self.estimates, measure)
-
-    def __str__(self) -> str:
-        confidence_level = next(iter(self.estimates.values())).confidence_level
-        head = ("", "estimate", f"{100 * confidence_level:g}% interval", "from the labels alone")
-        rows = [
-            (name, f"{e.value:.4f}", _range(e), "" if e.alone is None else _range(e.alone))
-            for name, e in self.estimates.items()
-        ]
-        told = (
-            f"Estimated from {self.n_labels} labels and the counts of the bags of "
-            f"{self.n_instances} rows, whatever the bags are like."
-        )
-        return "\n".join([told, *aligned([head, *rows])])
-
-
-def _range(estimate: Estimate) -> str:
-    return f"{estimate.low:.4f} to {estimate.high:.4f}"
 
 
 # Bags are left aside where they make an interval wider by more than this factor. To take always
@@ -204,67 +164,6 @@ def estimate_with_labels(
     return from_draw(chosen, sample, drawn, imputations, confidence_level, bounded)
 
 
-def evaluate_with_labels(
-    y: Any,
-    scores: ArrayLike,
-    labels: ArrayLike | None = None,
-    *,
-    weights: ArrayLike | None = None,
-    threshold: float = 0.0,
-    class_prior: Any = "empirical",
-    confidence_level: float = 0.95,
-) -> LabelledEvaluation:
-    """Estimate the usual measures of these very rows from bags and from some labels.
-
-    Parameters
-    ----------
-    y : structured array from `unbag.bag_target`
-        The bag of each instance and its proportions.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function, by a model that did not see these bags.
-    labels : array-like of shape (n_instances,), optional
-        Labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. The rows must have
-        been drawn at random, or by `sample_rows_to_label`. By default the labels that were given to
-        `unbag.bag_target`; as such rows have left their bags, bags then only tell how many
-        rows of each class there are in all.
-    weights : array-like of shape (n_instances,), optional
-        One by the chance that a row was drawn to be labelled, as `sample_rows_to_label` gives it; only
-        those of labelled rows are read. By default all rows had the same chance.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    confidence_level : float, default=0.95
-        How often the interval should hold the truth, over draws of the labelled rows.
-
-    Returns
-    -------
-    evaluation : LabelledEvaluation
-        Print it, or take ``evaluation["roc_auc"]``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import evaluate_with_labels
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
-    >>> labels = np.full(400, np.nan)
-    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
-    >>> labels[drawn] = data.labels[drawn]
-    >>> evaluation = evaluate_with_labels(data.y, data.X[:, 0], labels)
-    >>> bool(evaluation["roc_auc"].low < 0.92 < evaluation["roc_auc"].high)
-    True
-    """
-    sample = make_sample(y, scores)
-    drawn = draw_of(sample, labels, weights)
-    imputations = fit_imputations(drawn, Candidates(sample, drawn.bags))
-    estimates = {
-        name: from_draw(measure, sample, drawn, imputations, confidence_level)
-        for name, measure in usual_measures(sample.bags, threshold, class_prior).items()
-    }
-    return LabelledEvaluation(estimates, len(drawn.rows), drawn.bags.n_instances)
-
-
 def enough_labels(bags: Bags) -> bool:
     """Whether some rows, but not all, have labels, and enough of every class to estimate from."""
     known = bags.labelled[bags.index]
@@ -275,12 +174,15 @@ def enough_labels(bags: Bags) -> bool:
 
 
 def estimates_from_labels(
-    measures: Mapping[str, tuple[Measure, Sample]], confidence_level: float
+    measures: Mapping[str, tuple[Measure, Sample]],
+    confidence_level: float,
+    labels: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
 ) -> dict[str, Estimate]:
-    """Estimate measures, each of a sample of its own, from the labels that the target holds."""
+    """Estimate measures, each of a sample of its own; by default from the labels of the target."""
     found: dict[str, Estimate] = {}
     for name, (measure, sample) in measures.items():
-        drawn = draw_of(sample, None, None)
+        drawn = draw_of(sample, labels, weights)
         imputations = fit_imputations(drawn, Candidates(sample, drawn.bags))
         found[name] = from_draw(measure, sample, drawn, imputations, confidence_level)
     return found

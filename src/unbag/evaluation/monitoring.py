@@ -148,7 +148,8 @@ class MonitoringReference:
     --------
     >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import MonitoringReference, make_monitoring_reference
+    >>> from unbag.evaluation import make_monitoring_reference
+    >>> from unbag.evaluation.monitoring import MonitoringReference
     >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
     >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(data.X, data.y)
     >>> reference = make_monitoring_reference(model, data.X, data.y)

@@ -1,6 +1,6 @@
 """How strong a confounder between bags must be to move a measure below a value.
 
-A bag-level variable that is missing from the columns, shifts the log-odds of bags and is correlated
+This is about covariate shift, where λ(1) = 1 for calibrated log-odds. A bag-level variable that is missing from the columns, shifts the log-odds of bags and is correlated
 with the scores makes the log-odds within bags wrong by a factor κ (`unbag.evaluation.sensitivity`).
 The least standard deviation of such bag effects that moves the measure is compared with what the
 strongest column, by itself, explains of the mean log-odds of bags: the comparison of Cinelli &
@@ -121,8 +121,7 @@ def find_robustness(
         return RobustnessValue(name, below, np.inf, np.inf, np.nan, column, strongest)
     kappa = float(brentq(excess, _LEAST, 1.0, xtol=_PRECISION))
     spread = spread_of_bags(held_out)
-    # what κ = 1 leaves to bag effects is no matter of the confounder
-    effect = spread * abs(held_out.between_slope(kappa) - kappa - held_out.between_slope(1.0) + 1)
+    effect = spread * abs(held_out.between_slope(kappa) - kappa)
     value = effect / strongest if strongest > 0 else np.nan
     return RobustnessValue(name, below, float(value), float(effect), kappa, column, strongest)
 

@@ -1,0 +1,282 @@
+"""What an evaluation reports: verdicts, estimates by assumption, and the words for them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag._text import WIDTH, aligned
+from unbag.evaluation.bag_effects import BagEffect
+from unbag.evaluation.checks import Check
+from unbag.evaluation.curves import RocBand
+from unbag.evaluation.held_out import ScoredRows
+from unbag.evaluation.identification import IdentificationBounds
+from unbag.evaluation.label_shift import LabelShiftTest
+from unbag.evaluation.labelled import LabelledEstimate
+from unbag.evaluation.measures import RowMeasure, usual_measures
+from unbag.evaluation.robustness import RobustnessValue, find_robustness, values_by_factor
+from unbag.evaluation.sensitivity import SignalName
+from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict, find_estimate
+
+_LEADS: dict[Assumption, str] = {
+    "label_shift": "Estimates hold under label shift, which these bags do not contradict.",
+    "covariate_shift": "Estimates hold under covariate shift, which these bags do not contradict.",
+    "either": "Ranges span the estimates under the assumptions that are not rejected, and the "
+    "sensitivity range.",
+    "sensitivity": "Ranges hold under neither assumption.",
+    "labels": "Estimates from the labelled rows, without an assumption on bags.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Accuracy of scores, estimated from bags alone. Print it.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        What the estimates rest on, and whether the bags contradict that.
+    verdicts : dict of str to Verdict
+        On "label_shift" and on "covariate_shift".
+    estimates : dict of str to Estimate
+        For each measure: under the assumption that is not rejected; a range over both, and
+        beyond, where label shift is inconclusive; the sensitivity range where neither agrees with
+        the bags; from labels, where some rows have them and label shift is not "not_rejected".
+    by_assumption : dict of str to dict of str to Estimate
+        Estimates under "label_shift", "covariate_shift" and "sensitivity" (within-bag log-odds
+        wrong by any of ``factors``), and from "labels".
+    roc : RocBand or None
+        The ROC curve with its band, for two classes.
+    scores : ndarray
+        What was evaluated: out-of-fold scores, if they come from `cross_val_evaluate`.
+    fold : ndarray of shape (n_instances,) or None
+        The fold that each row was held out in.
+    threshold : float
+        Above it the positive class is predicted.
+    n_bags : int
+        Number of bags.
+    n_instances : int
+        Number of instances.
+    checks : tuple of Check
+        Tests of label shift, on scores and on features.
+    effect : BagEffect or None
+        Regression of observed on predicted bag proportions.
+    bounds : dict of str to IdentificationBounds
+        Extremes of each measure of these rows over all labels that agree with the counts.
+    log_odds : ndarray or None
+        By the probabilities of the model for the same rows; None if it gives none.
+    drift : tuple of str
+        Differences from the training rows, where a reference was given.
+    signal : {"found", "unknown", "none"}
+        Whether rows of a bag carry signal: if unknown, the sensitivity range allows for a relation
+        reversed within bags; if scores do not follow the proportions, for any.
+    factors : (float, float) or None
+        Of within-bag log-odds relative to the fitted ones, at the ends of the sensitivity range.
+    rows : ScoredRows or None
+        What was evaluated.
+    class_prior : {"empirical", "balanced"} or ndarray
+        Class prior of accuracy, precision and F1.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import evaluate
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> evaluation = evaluate(data.y, data.X[:, 0], n_resamples=100)
+    >>> evaluation.verdict.name, evaluation.verdict.assumption
+    ('not_rejected', 'label_shift')
+    >>> sorted(evaluation.estimates)[:3]
+    ['accuracy', 'balanced_accuracy', 'f1']
+    """
+
+    verdict: Verdict
+    estimates: dict[str, Estimate]
+    by_assumption: dict[str, dict[str, Estimate]]
+    roc: RocBand | None
+    scores: NDArray[np.float64]
+    fold: NDArray[np.intp] | None
+    threshold: float
+    n_bags: int
+    n_instances: int
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    effect: BagEffect | None = None
+    bounds: dict[str, IdentificationBounds] = field(default_factory=dict)
+    log_odds: NDArray[np.float64] | None = None
+    drift: tuple[str, ...] = ()
+    signal: SignalName = "found"
+    factors: tuple[float, float] | None = None
+    rows: ScoredRows | None = field(default=None, repr=False)
+    class_prior: Any = "empirical"
+
+    def __getitem__(self, measure: str) -> Estimate:
+        return find_estimate(self.estimates, measure)
+
+    def robustness_value(self, below: float, measure: str = "roc_auc") -> RobustnessValue:
+        """Return how strong a confounder must be to move a measure below a value.
+
+        Under covariate shift but for the confounder, in which bags differ, which no column holds
+        and which is correlated with the scores. Its strength is in units of the strongest column.
+
+        Parameters
+        ----------
+        below : float
+            The value.
+        measure : str, default="roc_auc"
+            One of ``estimates``.
+
+        Returns
+        -------
+        robustness : RobustnessValue
+            With ``value``; print it.
+
+        Examples
+        --------
+        >>> from unbag import LLPClassifier
+        >>> from unbag.datasets import make_gaussian_bags
+        >>> from unbag.evaluation import cross_val_evaluate
+        >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+        >>> evaluation = cross_val_evaluate(LLPClassifier(kernel=None), data.X, data.y)
+        >>> weak, strong = (evaluation.robustness_value(below=auc) for auc in (0.85, 0.75))
+        >>> 0 < weak.value < strong.value
+        True
+        """
+        rows, one = self._rows_of(measure)
+        columns = [check.columns for check in self.checks if check.columns is not None]
+        return find_robustness(
+            measure, below, rows.log_odds, one, rows.of(measure), columns[0] if columns else None
+        )
+
+    def by_factor(
+        self, measure: str = "roc_auc", factors: Sequence[float] = (0, 1 / 3, 1 / 2, 1, 2, 3)
+    ) -> dict[float, float]:
+        """Estimate a measure if log-odds within bags are wrong by each of some factors.
+
+        Parameters
+        ----------
+        measure : str, default="roc_auc"
+            One of ``estimates``.
+        factors : sequence of float, default=(0, 1/3, 1/2, 1, 2, 3)
+            1 is covariate shift with the fitted log-odds, 0 no relation within bags, and what is
+            negative a reversed one.
+
+        Returns
+        -------
+        values : dict of float to float
+        """
+        rows, one = self._rows_of(measure)
+        return values_by_factor(rows.log_odds, one, rows.of(measure), factors)
+
+    def _rows_of(self, measure: str) -> tuple[ScoredRows, RowMeasure]:
+        find_estimate(self.estimates, measure)
+        if self.rows is None or not self.rows.log_odds.scaled or not self.verdicts:
+            raise ValueError("This takes log-odds of rows in bags, which this evaluation has not.")
+        usual = usual_measures(self.rows.sample.bags, self.threshold, self.class_prior)
+        return self.rows, usual[measure]
+
+    @property
+    def tests(self) -> dict[str, LabelShiftTest | str]:
+        """Tests of label shift by what was tested, or why there is none."""
+        return {check.what: check.test for check in self.checks}
+
+    @property
+    def lead(self) -> str:
+        """What the estimates rest on, in a sentence."""
+        return _LEADS[next(iter(self.estimates.values())).assumption]
+
+    @property
+    def sensitivity(self) -> str:
+        """The range of within-bag log-odds that the sensitivity range is for, in a sentence."""
+        if self.signal == "none" or self.factors is None:
+            return "Sensitivity range: any within-bag log-odds, since bags determine none."
+        low, high = self.factors
+        text = (
+            f"Sensitivity range: within-bag log-odds between {low:.2g} and {high:.2g} times the "
+            "fitted ones"
+        )
+        return f"{text}." if self.signal == "found" else f"{text}: no signal within bags is found."
+
+    def frame(self) -> Any:
+        """One row per measure, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            With the columns ``value``, ``standard_error``, ``low``, ``high`` and ``assumption``.
+        """
+        import pandas as pd
+
+        columns = ("value", "standard_error", "low", "high", "assumption")
+        rows = {name: [getattr(e, c) for c in columns] for name, e in self.estimates.items()}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+    def __str__(self) -> str:
+        found, numbers = self._findings(), self._table()
+        first = next(iter(self.estimates.values()))
+        if isinstance(first, LabelledEstimate) and self.verdicts:
+            what = f"{self._what(first.n_labels)} {self.lead}"
+            return "\n".join([*textwrap.wrap(what, WIDTH), *numbers, "", *found])
+        lines = textwrap.wrap(self._what(0), WIDTH)
+        if self.verdicts:
+            ranges = self._beside() or self.estimates is not self.by_assumption["label_shift"]
+            lines += textwrap.wrap(
+                f"{self.lead} {self.sensitivity}" if ranges else self.lead, WIDTH
+            )
+        return "\n".join([*found, "", *lines, *numbers])
+
+    def _what(self, n_labels: int) -> str:
+        labels = f"and {n_labels} labels" if n_labels else "without labels"
+        text = (
+            f"Estimated from the proportions of {self.n_bags} bags ({self.n_instances} instances) "
+            f"{labels}"
+        )
+        if self.fold is None:
+            return f"{text}."
+        return (
+            f"{text}, in {self.fold.max() + 1} folds, each scored by a model that did not see it."
+        )
+
+    def _findings(self) -> list[str]:
+        """The verdicts and the drift, in lines."""
+        lines = [str(self.verdict)]
+        spanning = self.verdict.assumption in ("either", "sensitivity")
+        notes = [*self.drift]
+        for key, other in reversed(self.verdicts.items()):
+            if other.lead != self.verdict.lead and not (spanning and key == "label_shift"):
+                own = [text for text in other.reasons if text not in self.verdict.reasons]
+                notes.insert(0, " ".join([other.lead, *own]))
+        for text in notes:
+            lines += textwrap.wrap(f"- {text}", WIDTH, subsequent_indent="  ")
+        return lines
+
+    def _table(self) -> list[str]:
+        level = next(iter(self.estimates.values())).confidence_level
+        alone = {
+            name: one.alone
+            for name, one in self.estimates.items()
+            if isinstance(one, LabelledEstimate) and one.alone is not None
+        }
+        columns = {"sensitivity range": self._beside(), "from the labels alone": alone}
+        shown = {name: found for name, found in columns.items() if found}
+        rows = [["", "estimate", f"{100 * level:g}% interval", *shown]]
+        for name, one in self.estimates.items():
+            others = [_range(found[name]) for found in shown.values()]
+            rows.append([name, f"{one.value:.4f}", _range(one), *others])
+        return list(aligned(rows))
+
+    def _beside(self) -> dict[str, Estimate]:
+        """The sensitivity range beside estimates that rest on an assumption."""
+        rests = next(iter(self.estimates.values())).assumption
+        if rests in ("either", "sensitivity") or "sensitivity" not in self.by_assumption:
+            return {}
+        return self.by_assumption["sensitivity"]
+
+
+def _range(estimate: Estimate) -> str:
+    low, high = estimate.shown_limits
+    return f"{low:.4f} to {high:.4f}"
