@@ -43,7 +43,8 @@ def bags_from_frame(
         What to do with bags that are in one of the tables only: raise an error that names them,
         or leave them out.
     **options
-        Of `unbag.bags_from_frame`, such as ``proportion`` or ``positives``; all but ``labels``.
+        Of `unbag.bags_from_frame`, such as ``proportion`` or ``positives``; all but ``labels``,
+        ``multiplicity`` and ``hidden``.
 
     Returns
     -------
@@ -71,12 +72,15 @@ def bags_from_frame(
             f"instances must be a Dask data frame, not {type(instances).__name__}; "
             "unbag.bags_from_frame takes tables in memory."
         )
-    if "labels" in options:
+    if options.get("labels") is not None:
         raise ValueError(
             f"labels={options['labels']!r} cannot be used with Dask, where bags are known by their counts "
             "alone; for tables in memory there is unbag.bags_from_frame, and labels of some rows "
             "estimate how good a model is (unbag.evaluation.evaluate)."
         )
+    for name in ("multiplicity", "hidden"):
+        if options.get(name) is not None:
+            raise ValueError(f"{name}={options[name]!r} is for tables in memory: bags_from_frame.")
     keys = as_column_names(on, "on")
     missing = [name for name in keys if name not in instances.columns]
     if missing:

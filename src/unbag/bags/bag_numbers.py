@@ -1,0 +1,134 @@
+"""Columns of a table of bags as numbers: counts, proportions, their noise, hidden counts."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.count_sets import read_cells
+from unbag.bags.joining import JoinError, Match
+
+
+class BagNumbers:
+    """Columns of the bag table as numbers of the bags that are in both tables."""
+
+    def __init__(self, table: nw.DataFrame[Any], match: Match, percent: bool) -> None:
+        self._table, self._match, self._percent = table, match, percent
+
+    def counts(self, names: list[str]) -> NDArray[np.float64]:
+        """Counts of each bag, summed over its rows."""
+        return self._per_bag([read_numbers(self._table, name) for name in names])
+
+    def limits(
+        self, names: list[str], hidden: str | None
+    ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+        """Lowest and highest counts, if some cell names a set; and what such cells say."""
+        plain = all(self._table[name].dtype.is_numeric() for name in names)
+        if hidden is None and plain:
+            return None, ()
+        found, notes = [], []
+        for name in names:
+            limits, note = read_cells(self._table[name].to_list(), name, hidden)
+            found += list(limits.T)
+            notes += note
+        if not notes:
+            return None, ()
+        limits = self._per_bag(found).reshape(len(self._match.ids), len(names), 2)
+        return limits, tuple(notes)
+
+    def proportions(self, names: list[str], size: str | None) -> NDArray[np.float64]:
+        """Proportions of each bag; of several rows, weighted by their sizes."""
+        columns = [self._proportions(name) for name in names]
+        if not self._match.several:
+            return self._per_bag(columns)
+        if size is None:
+            raise self._match.repeated_error()
+        sizes = read_numbers(self._table, size)
+        whole = self._per_bag([sizes])
+        return self._per_bag([column * sizes for column in columns]) / whole
+
+    def deviations(self, names: list[str], are_counts: bool) -> NDArray[np.float64]:
+        """Standard deviations of the noise, which adds up in its squares."""
+        if not are_counts:
+            if self._match.several:
+                raise self._match.repeated_error("")
+            return self._per_bag([self._proportions(name) for name in names])
+        columns = [read_numbers(self._table, name) for name in names]
+        if not self._match.several:
+            return self._per_bag(columns)
+        # one that is no deviation stays none
+        squares = [np.where(column < 0, np.nan, column**2) for column in columns]
+        return np.sqrt(self._per_bag(squares))
+
+    def number(self, value: float) -> float:
+        """One deviation for all bags, in the unit of the shares."""
+        return value / 100 if self._percent else value
+
+    def _proportions(self, name: str) -> NDArray[np.float64]:
+        values = read_numbers(self._table, name, may_be_percent=True)
+        return values / 100 if self._percent and not _has_sign(self._table[name]) else values
+
+    def _per_bag(self, columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        codes = self._match.bag_codes
+        used = codes >= 0
+        n_bags = len(self._match.ids)
+        return np.column_stack(
+            [np.bincount(codes[used], column[used], minlength=n_bags) for column in columns]
+        )
+
+
+def read_numbers(
+    frame: nw.DataFrame[Any], name: str, may_be_percent: bool = False
+) -> NDArray[np.float64]:
+    """Read a column as floats, NaN where a value is missing."""
+    column = frame[name]
+    if column.dtype.is_numeric():
+        return column.cast(nw.Float64).to_numpy().astype(float)
+    # columns of Python objects or text, and columns without any value
+    numeric = np.full(len(column), np.nan)
+    present = ~column.is_null().to_numpy().astype(bool)
+    values = column.filter(present.tolist()).to_list()
+    if all(isinstance(v, numbers.Number) and not isinstance(v, bool) for v in values):
+        numeric[present] = values
+        return numeric
+    if not all(isinstance(v, str) for v in values):
+        fields = {"column": name, "dtype": str(column.dtype)}
+        raise JoinError("Column {column!r} of the {bags} holds {dtype}, not numbers.", fields)
+    for row, value in zip(np.flatnonzero(present), values, strict=True):
+        numeric[row] = _number(value, may_be_percent)
+        if math.isnan(numeric[row]):
+            raise _no_number(name, int(row) + 1, value, value.strip().endswith("%"))
+    return numeric
+
+
+def _number(text: str, may_be_percent: bool) -> float:
+    plain = text.strip()
+    unit = 1
+    if may_be_percent and plain.endswith("%"):
+        # decimal commas, too: a percentage is no list
+        plain, unit = plain[:-1].strip().replace(",", "."), 100
+    try:
+        return float(plain) / unit
+    except ValueError:
+        return math.nan
+
+
+def _no_number(name: str, row: int, value: str, is_percent: bool) -> JoinError:
+    hint = "; if these are shares, {proportion}" if is_percent else ""
+    return JoinError(
+        "Column {column!r} of the {bags} must hold numbers; row {row} holds {value!r}" + hint + ".",
+        {"column": name, "row": row, "value": value},
+    )
+
+
+def _has_sign(column: nw.Series[Any]) -> bool:
+    """Whether shares carry their own percent sign."""
+    if column.dtype.is_numeric():
+        return False
+    first = next((v for v in column.to_list() if isinstance(v, str)), "")
+    return first.strip().endswith("%")
