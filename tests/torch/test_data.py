@@ -57,6 +57,29 @@ def test_every_bag_comes_once_and_batches_keep_their_size(batch_size):
             assert len(batch) == 1 or SIZES[batch].sum() <= batch_size
 
 
+def test_all_epochs_and_processes_have_as_many_batches():
+    sizes = np.random.default_rng(0).integers(1, 30, 60)
+    bag = np.repeat(np.arange(60), sizes)
+    y = bag_target(bag, proportion=np.full(60, 0.5)[bag])
+    dataset = BagDataset(np.zeros((len(bag), 1)), y)
+    alone = BagBatchSampler(dataset, 40, seed=1)
+    counts = set()
+    for epoch in range(40):
+        batches = list(alone)
+        counts.add(len(batches))
+        assert sorted(bag for batch in batches for bag in batch) == list(range(60))
+        assert epoch >= 4 or max(sizes[batch].sum() for batch in batches) <= 40
+    assert counts == {len(alone)}
+    both = [BagBatchSampler(dataset, 40, seed=1, num_replicas=2, rank=rank) for rank in (0, 1)]
+    first, second = map(list, both)
+    assert len(first) == len(second) == len(both[0]) == -(-len(alone) // 2)
+    seen = {bag for batch in first + second for bag in batch}
+    assert seen == set(range(60))
+    assert first[0] != second[0]
+    with pytest.raises(ValueError, match="rank must be below num_replicas=2, not 2"):
+        BagBatchSampler(dataset, num_replicas=2, rank=2)
+
+
 def test_same_seed_same_orders():
     dataset = BagDataset(X, Y)
     one, other = BagBatchSampler(dataset, 8, seed=3), BagBatchSampler(dataset, 8, seed=3)

@@ -203,3 +203,42 @@ def test_counts_that_no_labels_give_have_the_noise_of_sampling():
     expected = -np.log(np.dot([0.25, 0.5, 0.25], density) / np.sqrt(1 + 2 * np.pi * variance)) / 2
     found = CountLikelihoodLoss()(torch.zeros(2, dtype=torch.float64), ([0, 0], [[1.5, 0.5]]))
     assert float(found) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", [CountLikelihoodLoss, ProportionLoss])
+class TestHabitsOfTorch:
+    BAGS = torch.tensor([0, 0, 1, 1, 1]), torch.tensor([1, 2])
+
+    def scores(self):
+        return torch.linspace(-1, 1, 5, dtype=torch.float64, requires_grad=True)
+
+    def test_a_sum_is_so_many_means(self, kind):
+        mean, sum_ = (kind(reduction=r).value_and_gradient for r in ("mean", "sum"))
+        for one, all_ in zip(
+            mean(self.scores(), self.BAGS), sum_(self.scores(), self.BAGS), strict=True
+        ):
+            torch.testing.assert_close(5 * one, all_)
+        with pytest.raises(ValueError, match="reduction must be one of 'mean', 'sum', not 'none'"):
+            kind(reduction="none")
+
+    def test_proportions_are_no_counts(self, kind):
+        with pytest.raises(ValueError, match=r"between 0 and 1, as proportions do; give counts"):
+            kind()(self.scores(), (self.BAGS[0], torch.tensor([0.5, 2 / 3])))
+
+    def test_second_derivatives_are_refused_in_a_sentence(self, kind):
+        scores = self.scores()
+        (slopes,) = torch.autograd.grad(kind()(scores, self.BAGS), scores, create_graph=True)
+        with pytest.raises(NotImplementedError, match="first derivatives only"):
+            slopes.square().sum().backward()
+
+    def test_compiled_steps(self, kind):
+        weight, loss = torch.ones(5, dtype=torch.float64, requires_grad=True), kind()
+        start = torch.linspace(-1, 1, 5, dtype=torch.float64)
+
+        def step():
+            return loss(weight * start, self.BAGS)
+
+        (expected,) = torch.autograd.grad(step(), weight)
+        compiled = torch.compile(step, backend="eager")
+        (found,) = torch.autograd.grad(compiled(), weight)
+        torch.testing.assert_close(found, expected)

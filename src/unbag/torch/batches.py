@@ -55,6 +55,12 @@ def to_bags(batch: Any, n_rows: int) -> Bags:
     if not np.isfinite(counts).all():
         raise ValueError("The counts of the bags must be numbers, and some are not.")
     if counts.ndim == 1:
+        within = (counts >= 0) & (counts <= 1)
+        if covariance is None and within.all() and (counts % 1 > 0).any() and (sizes > 1).any():
+            raise ValueError(
+                "The counts of the bags lie between 0 and 1, as proportions do; give counts, which "
+                "are proportions times the rows of each bag."
+            )
         counts = np.column_stack([sizes - counts, counts])
     off = np.abs(counts.sum(axis=1) - sizes) > 1e-6 * sizes + 1e-3
     if off.any():

@@ -123,11 +123,18 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
         return torch.as_tensor(found.toarray() if hasattr(found, "toarray") else found)
 
 
-class BagBatchSampler(Sampler[list[int]]):
-    """Batches of whole bags, of at most so many rows.
+# Orders of the bags that tell how many batches an epoch has.
+_ORDERS_TRIED = 4
 
-    A bag that is larger comes alone; `unbag.torch.two_pass_backward` takes it in parts. Give it to
-    a ``DataLoader`` as ``sampler``, with ``batch_size=None``.
+
+class BagBatchSampler(Sampler[list[int]]):
+    """Batches of whole bags, of at most so many rows, the same number of them in every epoch.
+
+    A bag that is larger comes alone; `unbag.torch.two_pass_backward` takes it in parts. Where an
+    order of the bags makes fewer batches than others, large ones are divided; where it makes more
+    than the first four, which is rare, the smallest neighbours are taken together. Give it to a ``DataLoader`` as ``sampler``, with
+    ``batch_size=None``. Of several processes each has batches of its own, as many as the others:
+    some come twice if their number is not a multiple of that of the processes.
 
     Parameters
     ----------
@@ -140,8 +147,10 @@ class BagBatchSampler(Sampler[list[int]]):
     seed : int, default=0
         Same seed, same orders.
     least_bags : int, default=1
-        Bags that a batch has in any case, however many rows these are; the last one may have
-        fewer.
+        Bags that a batch has, however many rows these are; the last one may have fewer.
+    num_replicas, rank : int, optional
+        Number of processes, and which this one is; by default as `torch.distributed` says, where
+        it is initialised.
 
     Examples
     --------
@@ -161,6 +170,8 @@ class BagBatchSampler(Sampler[list[int]]):
         shuffle: bool = True,
         seed: int = 0,
         least_bags: int = 1,
+        num_replicas: int | None = None,
+        rank: int | None = None,
     ) -> None:
         self.sizes = dataset.bags.sizes
         self.batch_size = check_count(batch_size, "batch_size")
@@ -168,6 +179,13 @@ class BagBatchSampler(Sampler[list[int]]):
         self.shuffle = shuffle
         self.seed = seed
         self.epoch = 0
+        world = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.num_replicas = num_replicas or (torch.distributed.get_world_size() if world else 1)
+        self.rank = rank if rank is not None else (torch.distributed.get_rank() if world else 0)
+        if not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"rank must be below num_replicas={self.num_replicas}, not {rank!r}.")
+        orders = _ORDERS_TRIED if shuffle else 1
+        self._n_batches = max(len(self._in_order(epoch)) for epoch in range(orders))
 
     def set_epoch(self, epoch: int) -> None:
         """Say which of the orders comes next; they count up by themselves.
@@ -181,18 +199,30 @@ class BagBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Give the bags of each batch."""
-        batches = self._batches()
+        batches = self._in_order(self.epoch)
         self.epoch += 1
-        return iter(batches)
+        sizes = [int(self.sizes[bags].sum()) for bags in batches]
+        while len(batches) > self._n_batches:
+            at = int(np.argmin(np.add(sizes[:-1], sizes[1:])))
+            batches[at : at + 2] = [batches[at] + batches[at + 1]]
+            sizes[at : at + 2] = [sizes[at] + sizes[at + 1]]
+        while len(batches) < self._n_batches:
+            at = max(range(len(batches)), key=lambda i: (len(batches[i]) > 1, sizes[i]))
+            bags, middle = batches[at], len(batches[at]) // 2
+            batches[at : at + 1] = [bags[:middle], bags[middle:]]
+            sizes[at : at + 1] = [int(self.sizes[part].sum()) for part in batches[at : at + 2]]
+        own = range(self.rank, len(self) * self.num_replicas, self.num_replicas)
+        return iter([batches[i % len(batches)] for i in own])
 
     def __len__(self) -> int:
-        """Return the number of batches in the next order."""
-        return len(self._batches())
+        """Return the number of batches of an epoch, in this process."""
+        return -(-self._n_batches // self.num_replicas)
 
-    def _batches(self) -> list[list[int]]:
+    def _in_order(self, epoch: int) -> list[list[int]]:
+        """Fill batches one after the other, in the order of an epoch."""
         order = np.arange(len(self.sizes))
         if self.shuffle:
-            order = np.random.default_rng([self.seed, self.epoch]).permutation(order)
+            order = np.random.default_rng([self.seed, epoch]).permutation(order)
         batches: list[list[int]] = []
         room = 0
         for bag, size in zip(order.tolist(), self.sizes[order].tolist(), strict=True):

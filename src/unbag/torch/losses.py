@@ -18,10 +18,9 @@ import torch
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from unbag._arrays import Array, Segments, beside, beside_in_double, index_beside, take
-from unbag._checks import check_count, check_one_each, check_share
+from unbag._checks import check_choice, check_count, check_one_each, check_share
 from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import EXACT_SIZE, count_covariance
 from unbag.observations.forward import LEAST_RATIO, forward_losses
@@ -42,7 +41,8 @@ class BagLoss(nn.Module, ABC):
     """A loss of scores and the bags they are in; `forward` gives a scalar for autograd.
 
     Scores have the shape (rows, classes), or (rows,) or (rows, 1) for two classes: then they are
-    log-odds of the second. Half precision is taken to single before anything is summed.
+    log-odds of the second. Half precision is taken to single before anything is summed. There are
+    first derivatives only, so that penalties on gradients of a loss cannot be trained by.
 
     The base of the losses below; it is not made itself.
 
@@ -59,6 +59,13 @@ class BagLoss(nn.Module, ABC):
     torch.Size([4])
     """
 
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        check_choice(reduction, ("mean", "sum"), "reduction")
+        self.reduction = reduction
+
+    # compilers would trace through NumPy for minutes
+    @torch.compiler.disable
     def forward(self, scores: Tensor, bags: Any) -> Tensor:
         """Loss of a batch.
 
@@ -123,13 +130,15 @@ class BagLoss(nn.Module, ABC):
                 f"{tuple(wide.shape)} will not do."
             )
         evaluate = self._objective(found, _columns(wide))
+        factor = 1 if self.reduction == "mean" else found.n_instances
 
+        @torch.compiler.disable
         def loss(scores: Tensor) -> Tensor:
             wide = _as_outputs(scores)
             with torch.no_grad():
                 value, slopes = evaluate(_columns(wide))
-                value = torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype)
-                slopes = torch.as_tensor(slopes[0]).T
+                value = factor * torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype)
+                slopes = factor * torch.as_tensor(slopes[0]).T
             return _Known.apply(wide, value, slopes)  # type: ignore[no-untyped-call]
 
         return loss
@@ -155,6 +164,8 @@ class CountLikelihoodLoss(BagLoss):
         out. The sum over a batch of a few large bags differs from that over all bags by chance, and
         steps that follow it hide the rest (docs/howto/networks.md). The attribute may be changed between
         steps.
+    reduction : {"mean", "sum"}, default="mean"
+        Over the rows of a batch.
 
     Examples
     --------
@@ -167,8 +178,13 @@ class CountLikelihoodLoss(BagLoss):
     (0.52, tensor([-0.1250, -0.1250]))
     """
 
-    def __init__(self, exact_size: int = EXACT_SIZE, condition_on_total: float = 0.0) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        exact_size: int = EXACT_SIZE,
+        condition_on_total: float = 0.0,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
         self.exact_size = check_count(exact_size, "exact_size", least=0)
         self.condition_on_total = check_share(condition_on_total, "condition_on_total")
 
@@ -199,6 +215,8 @@ class ForwardLoss(BagLoss):
     ----------
     class_shares : array-like of shape (n_classes,)
         q, the shares of the classes in all bags.
+    reduction : {"mean", "sum"}, default="mean"
+        Over the rows of a batch.
 
     Examples
     --------
@@ -209,8 +227,8 @@ class ForwardLoss(BagLoss):
     0.059
     """
 
-    def __init__(self, class_shares: ArrayLike) -> None:
-        super().__init__()
+    def __init__(self, class_shares: ArrayLike, reduction: str = "mean") -> None:
+        super().__init__(reduction)
         self.class_shares = _check_shares(class_shares)
 
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
@@ -229,6 +247,11 @@ class ForwardLoss(BagLoss):
 
 class ProportionLoss(BagLoss):
     """−Σ_b (n_b/T) Σ_c γ_bc log p̂_bc, p̂_b the mean probabilities of a bag: the loss of DLLP.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum"}, default="mean"
+        Over the rows of a batch.
 
     Examples
     --------
@@ -265,15 +288,28 @@ class _Known(torch.autograd.Function):
     """A value whose gradient is known already."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, value: Tensor, slopes: Tensor) -> Tensor:  # noqa: ARG004
-        ctx.save_for_backward(slopes)
+    def forward(ctx: Any, scores: Tensor, value: Tensor, slopes: Tensor) -> Tensor:
+        ctx.save_for_backward(scores, slopes)
         return value.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
-        (slopes,) = ctx.saved_tensors
-        return upstream * slopes, None, None
+        return _Once.apply(upstream, *ctx.saved_tensors), None, None  # type: ignore[no-untyped-call]
+
+
+class _Once(torch.autograd.Function):
+    """A gradient that has no derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, upstream: Tensor, scores: Tensor, slopes: Tensor) -> Tensor:  # noqa: ARG004
+        return upstream * slopes
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError(
+            "Losses of unbag.torch have first derivatives only, and this asks for second ones "
+            "(create_graph=True): penalise gradients of the scores in place of those of the loss."
+        )
 
 
 def _as_outputs(scores: Tensor) -> Tensor:
