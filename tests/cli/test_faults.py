@@ -343,15 +343,15 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
     regions.to_csv(tables[1], index=False)
     regions.assign(**{count: 99}).to_csv(f"more{SCRIPT}.csv", index=False)
     visits.assign(**{f"device{SCRIPT}": f"new{SCRIPT}"}).to_csv(f"new{SCRIPT}.csv", index=False)
-    told = ["--bag", key, "--positives", count]
+    args = ["--bag", key, "--positives", count]
     calls = [
-        (0, ["fit", *tables, *told, "--exclude", "id", "--model", "linear", "-o", model]),
+        (0, ["fit", *tables, *args, "--exclude", "id", "--model", "linear", "-o", model]),
         (
             0,
             [
                 "fit",
                 *tables,
-                *told,
+                *args,
                 "--model",
                 "linear",
                 "-o",
@@ -362,22 +362,22 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
                 SCRIPT,
             ],
         ),
-        (0, ["inspect", *tables, *told]),
-        (0, ["inspect", *tables, *told, "--json"]),
+        (0, ["inspect", *tables, *args]),
+        (0, ["inspect", *tables, *args, "--json"]),
         (0, ["inspect", model]),
         (0, ["inspect", model, "--json"]),
-        (0, ["evaluate", model, *tables, *told]),
+        (0, ["evaluate", model, *tables, *args]),
         (0, ["predict", model, tables[0], "-o", f"s{SCRIPT}.csv"]),
         (0, ["predict", model, f"new{SCRIPT}.csv", "-o", f"s{SCRIPT}.csv", "--json"]),
-        (1, ["inspect", tables[0], f"more{SCRIPT}.csv", *told]),
-        (1, ["fit", tables[0], f"more{SCRIPT}.csv", *told, "-o", model]),
-        (1, ["fit", *tables, *told, "--exclude", SCRIPT, "-o", model]),
-        (1, ["fit", *tables, *told, "--types", f"device{SCRIPT}=number", "-o", model]),
+        (1, ["inspect", tables[0], f"more{SCRIPT}.csv", *args]),
+        (1, ["fit", tables[0], f"more{SCRIPT}.csv", *args, "-o", model]),
+        (1, ["fit", *tables, *args, "--exclude", SCRIPT, "-o", model]),
+        (1, ["fit", *tables, *args, "--types", f"device{SCRIPT}=number", "-o", model]),
         (1, ["predict", model, tables[1], "-o", "s.csv"]),
         (1, ["predict", f"no{SCRIPT}", tables[1], "-o", "s.csv"]),
         (1, ["predict", tables[0], tables[1], "-o", "s.csv"]),
         (1, ["predict", model, tables[0], "-o", f"{SCRIPT}/s.csv"]),
-        (2, ["fit", *tables, *told, "--types", SCRIPT, "-o", model]),
+        (2, ["fit", *tables, *args, "--types", SCRIPT, "-o", model]),
     ]
     for code, arguments in calls:
         if code == 0 and arguments[0] == "fit":

@@ -55,8 +55,8 @@ def test_the_same_model_from_every_format(way, kept, folder, known, call, tmp_pa
         assert result.stderr.count(remark) == 1
     first, second = (load_model(path).model[-1].coef_ for path in (plain, other))
     np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-9)
-    told = describe_model(other)["metadata"]["fitted_with"]
-    assert told["instances"] == str(tables[0])
+    args = describe_model(other)["metadata"]["fitted_with"]
+    assert args["instances"] == str(tables[0])
 
 
 def test_from_standard_input_to_standard_output(folder, call, monkeypatch):

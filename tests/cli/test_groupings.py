@@ -79,8 +79,8 @@ def test_the_model_is_that_of_all_tables(rows, call):
     judged = call("evaluate", "m.unbag", "rows.csv", "days.csv", *known)
     assert judged.returncode == 0
     assert "the model was trained on 6 of these 6 bags, and scores better" in judged.stderr
-    told = call("monitor", "m.unbag", "rows.csv", "days.csv", *known).stderr
-    assert "m.unbag is a model of several groupings, of which no bag could be held out" in told
+    args = call("monitor", "m.unbag", "rows.csv", "days.csv", *known).stderr
+    assert "m.unbag is a model of several groupings, of which no bag could be held out" in args
 
 
 @pytest.mark.usefixtures("place")

@@ -85,8 +85,8 @@ def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
         "covariate_shift": "agree with covariate shift",
         "label_shift": "agree with label shift",
     }
-    (instances, aggregates), told = tables
-    result = call("inspect", instances, aggregates, *told, "--json")
+    (instances, aggregates), args = tables
+    result = call("inspect", instances, aggregates, *args, "--json")
     found = json.loads(result.stdout)["bag_effect"]
     assert found["shift_type"] == world
     assert not found["significant"]

@@ -53,11 +53,11 @@ def test_bags_may_be_made_by_what_is_a_feature_of_the_model(call, months, tmp_pa
     chances = 1 / (1 + np.exp(-rows["age"]))
     sold = chances.groupby(rows["age"]).sum().round().rename("sold").reset_index()
     sold.to_csv(tmp_path / "ages.csv", index=False)
-    told = [tmp_path / "may.parquet", tmp_path / "ages.csv", "--bag", "age", "--positives", "sold"]
-    result = call("monitor", months / "april.unbag", *told)
+    args = [tmp_path / "may.parquet", tmp_path / "ages.csv", "--bag", "age", "--positives", "sold"]
+    result = call("monitor", months / "april.unbag", *args)
     assert result.returncode in (0, 3, 4), result.stderr
     assert "The training bags were by region, and these are by age" in result.stderr
-    result = call("evaluate", months / "april.unbag", *told)
+    result = call("evaluate", months / "april.unbag", *args)
     assert result.returncode == 0, result.stderr
 
 
@@ -82,8 +82,8 @@ def test_words_say_what_to_do(call, months):
     text = " ".join(result.stdout.split())
     assert text.startswith("Prior shift:")
     assert "Use --class-prior 0." in text
-    for told in ("Totals:", "Slope:", "Scatter:", "Shift:", "Worst bag: r", "Rows:", "AUC without"):
-        assert told in text
+    for args in ("Totals:", "Slope:", "Scatter:", "Shift:", "Worst bag: r", "Rows:", "AUC without"):
+        assert args in text
 
 
 def test_small_differences_can_be_left_alone(call, months):

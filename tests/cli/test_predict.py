@@ -200,14 +200,14 @@ def test_rows_of_bags_without_counts_may_keep_what_the_model_says_of_them(call, 
     known = open_table(folder / "regions.csv").read()[:5]
     known.to_csv(tmp_path / "some.csv", index=False)
     arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q", "--keep", "id"]
-    told = ["--bag-totals", tmp_path / "some.csv", "-o", tmp_path / "s.csv"]
-    result = call(*arguments, *told)
+    args = ["--bag-totals", tmp_path / "some.csv", "-o", tmp_path / "s.csv"]
+    result = call(*arguments, *args)
     assert result.returncode == 1
     assert "use --unmatched keep for what the model says of their rows alone, or drop" in (
         result.stderr
     )
     assert not (tmp_path / "s.csv").exists()
-    result = call(*arguments, *told, "--unmatched", "keep")
+    result = call(*arguments, *args, "--unmatched", "keep")
     assert result.returncode == 0, result.stderr
     assert "Probabilities in the population of the training bags: " in result.stderr
     assert call(*arguments, "-o", tmp_path / "alone.csv").returncode == 0
@@ -227,8 +227,8 @@ def test_of_several_classes_the_most_probable_is_taken_and_it_is_said(call, tmp_
     counts = pd.crosstab(rows["bag"], data.labels).reset_index()
     counts.columns = ["bag", "a", "b", "c"]
     counts.to_csv(tmp_path / "r.csv", index=False)
-    told = ["--bag", "bag", "--positives", "a,b,c", "--model", "linear", "--folds", "2", "-q"]
-    fit = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", *told, "-o", tmp_path / "m.unbag"]
+    args = ["--bag", "bag", "--positives", "a,b,c", "--model", "linear", "--folds", "2", "-q"]
+    fit = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", *args, "-o", tmp_path / "m.unbag"]
     assert "Class: the most probable, which is best for accuracy." in call(*fit).stderr
     result = call(*fit, "--threshold-metric", "balanced")
     assert result.returncode == 2
@@ -277,14 +277,14 @@ def test_options_of_known_bags_may_be_replaced(call, uneven, tmp_path):
     noisy = counts + np.random.default_rng(1).normal(0, 3, len(counts))
     table = pd.DataFrame({"region": noisy.index, "about": noisy})
     table.to_csv(tmp_path / "noisy.csv", index=False)
-    told = ["--positives", "about"]
-    sums = sums_of_known_bags(call, place, tmp_path / "noisy.csv", tmp_path, *told, "--noise", 3)
+    args = ["--positives", "about"]
+    sums = sums_of_known_bags(call, place, tmp_path / "noisy.csv", tmp_path, *args, "--noise", 3)
     # nearer to the truth than what was published, and than the model alone would be
-    alone = sums_of_known_bags(call, place, tmp_path / "noisy.csv", tmp_path, *told, "--noise", 1e6)
+    alone = sums_of_known_bags(call, place, tmp_path / "noisy.csv", tmp_path, *args, "--noise", 1e6)
     off = [float(((found - counts) ** 2).mean()) for found in (sums, noisy, alone)]
     assert off[0] < min(off[1:])
     arguments = ["predict", place / "model.unbag", place / "visits.csv", "-q", "--bag-totals"]
-    result = call(*arguments, tmp_path / "noisy.csv", *told, "-o", tmp_path / "t.csv")
+    result = call(*arguments, tmp_path / "noisy.csv", *args, "-o", tmp_path / "t.csv")
     assert "give its standard deviation by --noise" in result.stderr
 
 

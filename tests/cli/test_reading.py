@@ -38,15 +38,15 @@ def test_each_table_is_read_once(command, call, folder, frames, known, tmp_path,
         tmp_path / "labels.csv", index=False
     )
     tables, model = [tmp_path / "v.csv", tmp_path / "r.csv"], folder / "model.unbag"
-    told, out = known[:4], ["-o", tmp_path / "out.csv"]
+    args, out = known[:4], ["-o", tmp_path / "out.csv"]
     by_key = ["--labels", tmp_path / "labels.csv", "--row-key", "id"]
     fitting = [*known, "--model", "linear", "-q"]
     arguments = {
         "fit": ["fit", *tables, *fitting, "--folds", 0, *out],
         "inspect": ["inspect", *tables, *known],
-        "evaluate": ["evaluate", model, *tables, *told],
-        "sample-labels": ["sample-labels", model, *tables, *told, "--keep", "id,device", *out],
-        "keyed": ["evaluate", model, *tables, *told, *by_key],
+        "evaluate": ["evaluate", model, *tables, *args],
+        "sample-labels": ["sample-labels", model, *tables, *args, "--keep", "id,device", *out],
+        "keyed": ["evaluate", model, *tables, *args, *by_key],
     }
     result = call(*arguments[command])
     opened, read = counts

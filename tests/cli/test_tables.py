@@ -174,8 +174,8 @@ def test_ids_and_times_are_noticed(frames, call, tmp_path):
     kinds = {c["name"]: (c["kind"], c["values"]) for c in json.loads(result.stdout)["columns"]}
     assert kinds["at"] == ("time", None)
     assert kinds["postcode"] == ("category", [f"{i:05}" for i in range(7)])
-    told = call("inspect", *tables, "--json", "--exclude", "id,visit", "--types", "at=category")
-    assert "different in every row: --exclude at" in told.stderr
+    args = call("inspect", *tables, "--json", "--exclude", "id,visit", "--types", "at=category")
+    assert "different in every row: --exclude at" in args.stderr
     out = tmp_path / "m.unbag"
     fitted = call("fit", *tables, "--exclude", "id,visit", *FAST, "-o", out)
     assert fitted.returncode == 0, fitted.stderr

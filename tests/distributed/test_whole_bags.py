@@ -86,9 +86,11 @@ def test_many_partitions_become_fewer(monkeypatch):
 
 def test_a_bag_that_no_worker_can_hold_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(module, "memory_limits", lambda: [1e9, 120.0])
-    with pytest.raises(ValueError, match=r"^Bag 2 takes .* 8 rows of several.* 1.2e-07 GB") as told:
+    with pytest.raises(
+        ValueError, match=r"^Bag 2 takes .* 8 rows of several.* 1.2e-07 GB"
+    ) as reported:
         bring(SCATTERED, (15, 15))
-    assert str(told.value).count(". ") == 0
+    assert str(reported.value).count(". ") == 0
     # where bags are whole nothing comes together
     assert len(bring(np.arange(30), (14, 16))[0]) == 2
 

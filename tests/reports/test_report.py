@@ -145,9 +145,9 @@ def test_bag_effects_are_reported_with_the_assumption():
     X, y = shops(effect=1.0)
     report = model_report(LLPClassifier(kernel=None), X, y, cv=3, n_resamples=50)
     assert report.estimator.bag_effect_ > 0
-    told = [f for f in findings(report, "assumption") if "count likelihood" in f.text]
-    assert [f.kind for f in told] == ["note"]
-    assert "between bags" in told[0].text
+    reported = [f for f in findings(report, "assumption") if "count likelihood" in f.text]
+    assert [f.kind for f in reported] == ["note"]
+    assert "between bags" in reported[0].text
 
 
 def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
@@ -157,8 +157,8 @@ def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
         (other, "agree with covariate shift", "note"),
         (report, "agree with label shift", "plain"),
     ):
-        told = findings(one, "assumption")
-        assert [f.kind for f in told if words in f.text] == [kind]
+        reported = findings(one, "assumption")
+        assert [f.kind for f in reported if words in f.text] == [kind]
 
 
 def test_models_without_a_likelihood_report_no_effects():
@@ -392,9 +392,9 @@ def curve_of(observed, error, predicted=None):
     ],
 )
 def test_what_could_not_fail_is_not_called_good(display, kind):
-    told = [f for f in reliability_section(display).findings if "agree within" in f.text]
-    assert [f.kind for f in told] == [kind]
-    assert ("could not have shown" in told[0].text) == (kind == "note")
+    reported = [f for f in reliability_section(display).findings if "agree within" in f.text]
+    assert [f.kind for f in reported] == [kind]
+    assert ("could not have shown" in reported[0].text) == (kind == "note")
 
 
 def test_probabilities_are_not_judged_by_what_bags_refute():

@@ -86,11 +86,11 @@ def test_times_among_features():
     frame = pd.DataFrame({"at": times.where(times.index % 9 != 0), "n": range(200)})
     features = make_features()
     X = pd.DataFrame(features.fit_transform(frame), columns=features.get_feature_names_out())
-    told = ["at_hour_sin", "at_hour_cos", "at_weekday_sin", "at_weekday_cos"]
-    assert list(X) == ["at", "n", "missing_at", *told]
+    reported = ["at_hour_sin", "at_hour_cos", "at_weekday_sin", "at_weekday_cos"]
+    assert list(X) == ["at", "n", "missing_at", *reported]
     assert np.isfinite(X.to_numpy()).all()
     polars = DatetimeFeatures().fit_transform(pl.from_pandas(frame[["at"]]))
-    np.testing.assert_allclose(polars, X[told])
+    np.testing.assert_allclose(polars, X[reported])
     bare = make_features().fit_transform(frame.assign(at=pd.Timestamp("2024-05-01")))
     assert bare.shape == (200, 2)
 

@@ -141,7 +141,7 @@ def assert_same(found, expected):
             assert b.dtype != int or a.dtype == int
 
 
-def told(path, **options):
+def reported(path, **options):
     """What is said of a file, each thing once, however often it is read."""
     said = []
     table = open_table(path, on_message=said.append, **options)
@@ -153,21 +153,21 @@ def told(path, **options):
 def test_what_is_found_out_is_said_once(tmp_path):
     path, frame = tmp_path / "t.csv", as_text(people())
     frame.to_csv(path, index=False)
-    assert told(path) == []
+    assert reported(path) == []
     decimal_commas(frame, path)
-    assert told(path) == ["T is read with semicolons between fields and decimal commas."]
+    assert reported(path) == ["T is read with semicolons between fields and decimal commas."]
     decimal_commas(frame, path, "cp1252")
-    assert told(path)[0] == "T is read as cp1252 text, since it is not UTF-8."
+    assert reported(path)[0] == "T is read as cp1252 text, since it is not UTF-8."
     frame.to_csv(path, index=False, encoding="utf-16")
-    assert told(path) == ["T is read as utf-16 text, since it is not UTF-8."]
+    assert reported(path) == ["T is read as utf-16 text, since it is not UTF-8."]
     frame.to_csv(path, index=False, sep="\t")
-    assert told(path) == ["T is read with tabs between fields."]
+    assert reported(path) == ["T is read with tabs between fields."]
     book = tmp_path / "b.xlsx"
     with pd.ExcelWriter(book) as writer:
         frame.to_excel(writer, sheet_name="May", index=False)
         frame.head(2).to_excel(writer, sheet_name="June", index=False)
-    assert told(book) == ["T is read from its first sheet, 'May'; it also has 'June'."]
-    assert told(book, query="June") == []
+    assert reported(book) == ["T is read from its first sheet, 'May'; it also has 'June'."]
+    assert reported(book, query="June") == []
     assert len(open_table(book, query="June").read()) == 2
 
 

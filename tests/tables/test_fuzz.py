@@ -53,14 +53,14 @@ def read_chunks(path, **options):
 def one_sentence(read, path):
     """Give what is read, or None if there is an error as there should be."""
     start = time.process_time()
-    found, told = None, path.name
+    found, reported = None, path.name
     try:
         found = read(path)
     except (ValueError, OSError, MemoryError) as error:
-        told = str(error)
+        reported = str(error)
     assert time.process_time() - start < LONGEST
-    assert path.name in told
-    assert "\n" not in told
+    assert path.name in reported
+    assert "\n" not in reported
     return found
 
 

@@ -15,8 +15,8 @@ COMMON = [f"word{i}" for i in range(60)]
 
 
 def note(late):
-    telling = RNG.choice(["slow", "refund"] if late else ["swift", "thanks"])
-    return " ".join(RNG.permutation([telling, *RNG.choice(COMMON, 5)]))
+    informative = RNG.choice(["slow", "refund"] if late else ["swift", "thanks"])
+    return " ".join(RNG.permutation([informative, *RNG.choice(COMMON, 5)]))
 
 
 SHARES = RNG.uniform(0.1, 0.9, size=30)

@@ -443,15 +443,15 @@ def test_any_bytes_give_a_table_or_one_sentence(tmp_path, suffix, packed, data):
     else:
         path.write_bytes(content)
     try:
-        n_rows, told = len(read_table(path)), None
+        n_rows, reported = len(read_table(path)), None
     except (ValueError, OSError) as error:
-        n_rows, told = 0, str(error)
-    if told is None:
+        n_rows, reported = 0, str(error)
+    if reported is None:
         assert n_rows
         assert sum(map(len, read_chunks(path, rows=2))) == n_rows
     else:
-        assert f"t{suffix}" in told
-        assert told.isprintable()
+        assert f"t{suffix}" in reported
+        assert reported.isprintable()
         with pytest.raises((ValueError, OSError)):
             list(read_chunks(path, rows=2))
 

@@ -34,8 +34,8 @@ def make_bags(n_classes, sizes=(3, 20, 7, 20, 5, 1)):
 
 
 def losses_and_objectives(index, counts):
-    told = counts if counts.shape[1] > 2 else counts[:, 1]
-    bags = check_bag_target(bag_target(index, counts=told[index]))
+    reported = counts if counts.shape[1] > 2 else counts[:, 1]
+    bags = check_bag_target(bag_target(index, counts=reported[index]))
     q, each = bags.class_shares, np.ones(bags.n_bags, dtype=bool)
     parts = np.repeat(bags.sizes[:, None] / bags.n_instances, bags.n_classes, axis=1)
     yield CountLikelihoodLoss(), CountLikelihood(each, bags)
@@ -124,8 +124,8 @@ def test_two_classes_may_have_one_column_or_two():
     two = torch.cat([-one / 2, one / 2], dim=1)
     for module, _ in losses_and_objectives(index, counts):
         expected = module(one, (index, counts))
-        for given, told in [(one[:, 0], counts[:, 1]), (two, counts)]:
-            torch.testing.assert_close(module(given, (index, told)), expected)
+        for given, reported in [(one[:, 0], counts[:, 1]), (two, counts)]:
+            torch.testing.assert_close(module(given, (index, reported)), expected)
 
 
 def test_half_precision_is_taken_to_single():
