@@ -11,6 +11,7 @@ import difflib
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from unbag._checks import check_choice
 from unbag._text import counted, listing, plural, quoted
 from unbag.bags.bag_numbers import BagNumbers, read_numbers
+from unbag.bags.cells import MOST_CELLS, Cells, collect_cells
 from unbag.bags.inconsistencies import (
     Inconsistency,
     InconsistencyError,
@@ -50,6 +52,8 @@ def bags_from_frame(
     multiplicity: str | None = None,
     hidden: str | None = None,
     unmatched: Literal["error", "drop"] = "error",
+    bins: int | None = None,
+    max_cells: int = MOST_CELLS,
 ) -> tuple[Any, NDArray[np.void]]:
     """Join a table of instances with a table of bags into `X` and `y`.
 
@@ -57,7 +61,9 @@ def bags_from_frame(
     ----------
     instances : data frame
         One row per instance, with its features and the key of its bag. A pandas or polars
-        DataFrame, a pyarrow Table or any other eager frame that narwhals knows.
+        DataFrame, a pyarrow Table or any other frame that narwhals knows. A lazy one (a relation
+        of DuckDB, a LazyFrame of polars, a DataFrame of Spark, a table of Ibis) is grouped by its
+        columns where it is, and only different rows are fetched, with their multiplicities.
     aggregates : data frame
         One row per bag, with its key and what is known about its classes. It may be of another
         kind than ``instances``. Counts of several rows for one bag are added up, with a warning.
@@ -95,12 +101,18 @@ def bags_from_frame(
     unmatched : {"error", "drop"}, default="error"
         What to do with bags that are in one of the tables only: raise an error that names them,
         or leave them out.
+    bins : int, optional
+        Of a lazy frame: bins of a column of numbers that has more values than these, which then
+        are the means of their bin. By default 256, or fewer where rows would be too many.
+    max_cells : int
+        Of a lazy frame: different rows that are fetched at most, about. Where there are more, whole
+        bags are drawn by a hash of their keys, with a warning.
 
     Returns
     -------
     X : data frame
         The instance table without its key columns and labels: the same kind of frame, rows in
-        the same order.
+        the same order; of a lazy one, a DataFrame of polars or pandas.
     y : structured ndarray of shape (n_instances,)
         The target, as made by `bag_target`.
 
@@ -129,6 +141,8 @@ def bags_from_frame(
         labels=labels,
         multiplicity=multiplicity,
         hidden=hidden,
+        bins=bins,
+        max_cells=max_cells,
     )
     joined = tables.join(unmatched)
     tables.warn()
@@ -151,6 +165,7 @@ class MatchedTables:
     multiplicity: NDArray[np.int64] | None = None  # of matched rows
     limits: NDArray[np.float64] | None = None  # of counts, (n_bags, n_columns, 2)
     cells: tuple[str, ...] = ()  # what named them
+    fetched: Cells | None = None  # what an engine gave
 
     def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
         """Checks of one table against the other, each of which raises what it finds."""
@@ -198,6 +213,7 @@ class MatchedTables:
             *([sampled] if n_sampled else []),
             *([zero] if selected else []),
             *self.cells,
+            *([] if self.fetched is None else self.fetched.notes),
         ]
 
     def warn(self) -> None:
@@ -292,10 +308,22 @@ def match_tables(
     labels: str | None = None,
     multiplicity: str | None = None,
     hidden: str | None = None,
+    bins: int | None = None,
+    max_cells: int = MOST_CELLS,
 ) -> MatchedTables:
     """Read both tables and match their keys, without checking whether they agree."""
     if (proportion is None) == (positives is None):
         raise ValueError("Give either proportion or positives, and not both.")
+    lazy, fetched = _as_lazy(instances), None
+    if lazy is not None:
+        if multiplicity is not None:
+            raise ValueError(
+                "multiplicity is for rows in memory; those of lazy frames are counted."
+            )
+        taken = [*as_column_names(on, "on"), *([] if labels is None else [labels])]
+        _check_columns(lazy, taken, "instances")
+        fetched = collect_cells(lazy, taken, bins=bins, max_cells=max_cells)
+        instances, multiplicity = fetched.frame, fetched.multiplicity
     instance_table = _as_table(instances, "instances", "instances")
     bag_table = _as_table(aggregates, "aggregates", "bags")
     keys = as_column_names(on, "on")
@@ -315,6 +343,8 @@ def match_tables(
         raise JoinError("The {instances} has no column besides its key, so there is no X.", {})
 
     match = match_bags(instance_table, bag_table, keys, check_ignore(ignore))
+    if fetched is not None and fetched.are_drawn:
+        match = match._replace(only_in_bags=[])
     are_counts, times = positives is not None, None
     if multiplicity is not None:
         times = check_multiplicity(read_numbers(instance_table, multiplicity), len(instance_table))
@@ -349,6 +379,7 @@ def match_tables(
         times,
         limits,
         cells,
+        fetched,
     )
 
 
@@ -375,6 +406,14 @@ def _check_not_swapped(
             "one row for each bag; {swap}.",
             {"column": absent[0]},
         )
+
+
+def _as_lazy(data: Any) -> nw.LazyFrame[Any] | None:
+    """Give a table that lives in an engine as narwhals has it, None for others."""
+    with suppress(ValueError):
+        found = nw.from_native(data, pass_through=True)
+        return found if isinstance(found, nw.LazyFrame) else None
+    return None
 
 
 def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame[Any]:
@@ -422,7 +461,9 @@ def _noise_columns(noise: Any, columns: list[str]) -> list[str]:
     return as_column_names(noise, "noise")
 
 
-def _check_columns(frame: nw.DataFrame[Any], names: Iterable[Any], table: str) -> None:
+def _check_columns(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], names: Iterable[Any], table: str
+) -> None:
     # a pandas column may be named by anything
     present = [column for column in frame.columns if isinstance(column, str)]
     for name in names:
