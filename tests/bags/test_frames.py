@@ -864,7 +864,7 @@ def test_errors_are_one_sentence(instances, aggregates, options, message):
         ([["a", 1]], bags(), "^instances must be a data frame.*, not list.$"),
         (rows(list("ab")), np.ones((2, 2)), "^aggregates must be a data frame.*, not ndarray.$"),
         (rows(list("ab"))["x"], bags(), "^instances must be a data frame.*, not Series.$"),
-        (pl.LazyFrame({"key": ["a"]}), bags(), r"not LazyFrame \(collect it first\).$"),
+        (rows(list("ab")), pl.LazyFrame({"key": ["a"]}), r"not LazyFrame \(collect it first\).$"),
     ],
 )
 def test_what_is_no_frame(instances, aggregates, message):
