@@ -23,7 +23,7 @@ from unbag.bags.joining import JoinError
 MOST_CELLS = 2_000_000
 
 # Bins of a column of numbers: the first of these that gives few enough cells.
-_BINS = (256, 64, 32, 16, 8)
+_BINS = (256, 128, 64, 48, 32, 24, 16, 12, 8)
 
 # Half the number of intervals by which quantiles, and whether values are few, are found.
 _GRID = 2048

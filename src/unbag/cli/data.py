@@ -82,8 +82,11 @@ def match_files(
     unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
     if unknown:
         raise ValueError(f"--types names the column {unknown[0]!r}, which neither table has")
-    frame, bags = instances.read(columns, kinds), aggregates.read(types=options.types)
-    kept = None
+    bags = aggregates.read(types=options.types)
+    if getattr(options, "group_rows", False):
+        with instances.lazy(columns, kinds) as lazy:
+            return match_frames(options, lazy, bags), None
+    frame, kept = instances.read(columns, kinds), None
     if keep is not None:
         kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
     if getattr(options, "margins", None):
@@ -115,6 +118,7 @@ def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -
             labels=options.label_column,
             multiplicity=getattr(options, "multiplicity", None),
             hidden=getattr(options, "hidden", None),
+            bins=getattr(options, "bins", None),
         )
 
 
@@ -268,7 +272,8 @@ def _say_times_of_bags(X: Any, bag: NDArray[Any], schema: Schema) -> None:
 
 def say_notes(tables: MatchedTables, options: argparse.Namespace) -> None:
     """Say what a reader should know about how the tables were joined."""
-    say(*(note.format(**_words(options)) for note in tables.notes()))
+    summary = [] if tables.fetched is None else [tables.fetched.summary]
+    say(*(note.format(**_words(options)) for note in [*summary, *tables.notes()]))
 
 
 def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:

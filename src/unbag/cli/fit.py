@@ -45,6 +45,7 @@ from unbag.cli.training import (
     check_fitting,
     check_worth,
     has_known_counts,
+    n_instances,
     train_pipeline,
 )
 from unbag.evaluation import Evaluation, cross_val_evaluate
@@ -86,6 +87,10 @@ _EXAMPLES = """examples:
   totals by day and by carrier of the same flights:
   unbag fit flights.csv days.csv --bag date --positives late --grouping carrier=carriers.csv \\
       -o model.unbag
+
+  a table of any size in a database, of which equal rows are counted there:
+  unbag fit warehouse.duckdb results.csv --query 'FROM visits' --bag region --positives n \\
+      --group-rows -o model.unbag
 
   the same by groups of which only totals are known, in one table:
   unbag fit results.csv results.csv --bag precinct --margins white,black --positives ann -o m.unbag
@@ -131,6 +136,12 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error("--title is that of the page: --report PAGE")
     if options.grouping:
         _check_groupings(options)
+    if options.bins is not None and not options.group_rows:
+        options.parser.error("--bins goes with --group-rows")
+    if options.group_rows and (options.multiplicity or options.margins or options.grouping):
+        options.parser.error(
+            "--group-rows counts rows itself: leave --multiplicity, --margins and --grouping out"
+        )
     check_fitting(options)
     need("pandas", "skops", extra="files")
     check_place(options.output)
@@ -141,8 +152,8 @@ def run(options: argparse.Namespace) -> int:
     data = read_bags(options, keep_names=options.report is not None)
     if options.report is not None and not has_known_counts(data.y):
         options.parser.error("--report shows how good the model is, which needs known counts")
-    n_rows, n_columns = data.X.shape
-    say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
+    n_columns = data.X.shape[1]
+    say(f"Read {counted(n_instances(data), 'instance')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
     pipeline, training = trained.pipeline, training_record(trained.pipeline[-1])
     say(*trained.lines, sentence(training["summary"]))
@@ -202,7 +213,7 @@ def _metadata(
     return {
         "model": type(pipeline[-1]).__name__,
         "fitted_with": _given(options),
-        "n_instances": len(data.X),
+        "n_instances": n_instances(data),
         "class_names": data.class_names,
         "rule": None if rule is None else rule.to_dict(),
     }

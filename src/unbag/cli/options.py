@@ -96,6 +96,19 @@ def add_columns(
             help="column of ROWS: how many identical rows a row stands for",
         )
         add(
+            "--group-rows",
+            action="store_true",
+            help="group equal rows, of a DuckDB file in the database, and fit to these, which stand "
+            "for all; where they are too many, whole bags are drawn",
+        )
+        add(
+            "--bins",
+            type=whole_number(2),
+            metavar="N",
+            help="with --group-rows: bins of a column of numbers that has more values; 256 by "
+            "default, or fewer where rows would be too many",
+        )
+        add(
             "--labels",
             dest="label_column",
             metavar=column,

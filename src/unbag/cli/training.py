@@ -159,7 +159,8 @@ def _percent_hint(options: argparse.Namespace, targets: tuple[NDArray[np.void], 
 def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipeline:
     """Fit the model that the options name, and make its rule."""
     plain = has_known_counts(data.y)
-    if plain:
+    names = data.y.dtype.names or ()
+    if "low" not in names:
         check_worth(options, data.y)
     pipeline = make_classifier(
         options.model,
@@ -179,13 +180,21 @@ def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipelin
             probabilities = pipeline.predict_proba(data.X)[:, 1]
         else:
             probabilities = expit(out_of_fold.log_odds)
-        rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
+        times = data.y["multiplicity"] if "multiplicity" in names else None
+        rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1), times)
     return TrainedPipeline(pipeline, rule, out_of_fold)
 
 
 def has_known_counts(y: NDArray[np.void]) -> bool:
     """Whether counts of all bags are known, of rows that stand for one instance each."""
     return not {"low", "multiplicity"} & set(y.dtype.names or ())
+
+
+def n_instances(data: BagData) -> int:
+    """How many instances there are, rows counted by their multiplicities."""
+    if "multiplicity" not in (data.y.dtype.names or ()):
+        return len(data.X)
+    return int(data.y["multiplicity"].sum())
 
 
 def _n_units(data: BagData) -> int:

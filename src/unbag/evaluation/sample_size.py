@@ -254,11 +254,11 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
          4      12        1.3        6.5        8.5           14                 87%
          8      16          1          7          9           16                100%
     """
-    bags = check_bag_target(y)
+    bags = check_bag_target(y, accept=("multiplicity",))
     bag_model: BagModel = "bags" if cluster_by_bag else "instances"
     W = decontamination_weights(bags, bag_model=bag_model)
     draws = precision(bags, bag_model)
-    shares, n_instances, n_classes = bags.class_shares, bags.n_instances, bags.n_classes
+    shares, n_instances, n_classes = bags.class_shares, int(bags.sizes.sum()), bags.n_classes
     if (shares == 0).any():
         missing = bags.class_names[int(shares.argmin())]
         raise ValueError(
@@ -328,7 +328,7 @@ def _if_split(bags: Bags) -> TableColumns:
         known[(sizes == 1) & (level > 1)] = 1
         gain = n * known[:, None] * G
         matrix = between + np.diag(gain.sum(axis=0)) - gain.T @ G
-        level_rows, level_share = _worth(matrix, shares, bags.n_instances)
+        level_rows, level_share = _worth(matrix, shares, int(bags.sizes.sum()))
         rows.append(level_rows)
         share.append(level_share)
         n_bags.append(int(pieces[~bags.labelled].sum()))
@@ -339,7 +339,7 @@ def _if_split(bags: Bags) -> TableColumns:
     }
     for name, column in zip(bags.class_names, np.transpose(rows), strict=True):
         table[f"rows of {name}"] = column
-    table["n_effective"] = np.array(share) * bags.n_instances
+    table["n_effective"] = np.array(share) * bags.sizes.sum()
     return table | {"fraction_of_labels": np.array(share)}
 
 

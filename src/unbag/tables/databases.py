@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from unbag._optional import optional
 from unbag._text import listing
 from unbag.tables.files import TableError, TableFile, TableURL, check_distinct
 from unbag.tables.formats import BATCH, Options, Source, arrow_frames
+
+# What DuckDB may take of the memory; what needs more goes to a file meanwhile.
+_MEMORY = "1GB"
 
 # The names that a query gives, and a function that gives its rows.
 _Result = tuple[list[str], Callable[[int | None, list[str]], Iterator[Any]]]
@@ -50,15 +54,19 @@ def open_sqlite(file: TableFile, options: Options) -> Source:
 def open_duckdb(file: TableFile, options: Options) -> Source:
     """Open a DuckDB file, which no query can change, and from which none reads other files."""
     duckdb = optional("duckdb", "a DuckDB file", "databases")
+    closed = {"enable_external_access": "false", "memory_limit": _MEMORY}
 
     @contextmanager
-    def run(query: str) -> Iterator[_Result]:
-        closed = {"enable_external_access": "false"}
+    def relation(query: str) -> Iterator[Any]:
         with (
             _database_errors(file, duckdb.Error),
             closing(duckdb.connect(str(file.path), True, closed)) as connection,
         ):
-            found = connection.sql(query)
+            yield connection.sql(query)
+
+    @contextmanager
+    def run(query: str) -> Iterator[_Result]:
+        with relation(query) as found:
             names = [] if found is None else found.columns
 
             def frames(rows: int | None, columns: list[str]) -> Iterator[Any]:
@@ -67,7 +75,8 @@ def open_duckdb(file: TableFile, options: Options) -> Source:
 
             yield names, frames
 
-    return _open_database(file, run, options, "select table_name from information_schema.tables")
+    tables = "select table_name from information_schema.tables"
+    return _open_database(file, run, options, tables, relation)
 
 
 def open_url(location: TableURL, options: Options) -> tuple[TableFile, Source]:
@@ -112,6 +121,7 @@ def _open_database(
     run: Callable[[str], AbstractContextManager[_Result]],
     options: Options,
     tables: str | list[str] = "",
+    lazy: Callable[[str], AbstractContextManager[Any]] | None = None,
 ) -> Source:
     """Open the answer to the query, or the only one of the tables (or of those that a query finds)."""
     query = options.query
@@ -133,7 +143,7 @@ def _open_database(
         with run(query) as (_names, found):
             yield from found(rows, columns)
 
-    return Source(names, frames)
+    return Source(names, frames, None if lazy is None else partial(lazy, query))
 
 
 def _only_table(file: TableFile, tables: list[str]) -> str:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from glob import glob, has_magic
 from itertools import chain, islice
@@ -40,6 +40,8 @@ class Source(NamedTuple):
 
     names: list[str]
     frames: Callable[[int | None, list[str], set[str]], Iterator[Any]]
+    # of a table in an engine that narwhals knows: opens it as a lazy frame
+    lazy: Callable[[], AbstractContextManager[Any]] | None = None
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
 
+from unbag.bags.labels import fields_of
 from unbag.tables.column_types import as_pandas, column_type, convert
 from unbag.tables.features import (
     FEWEST_ROWS,
@@ -41,6 +42,27 @@ class MixedFeatures(TableTransformer):
     are in fewer than five rows. Free text becomes the scores of at most 50 components of its tf-idf
     weights, by a truncated singular value decomposition.
     """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from the columns of a table.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+        y : structured array from `unbag.bag_target`, optional
+            Where rows stand for several, how many.
+
+        Returns
+        -------
+        self : transformer
+            The fitted transformer.
+        """
+        super().fit(X)
+        if "multiplicity" in fields_of(y):
+            times = y["multiplicity"]
+            self.levels_ = [_common_levels(_levels(X, name), times) for name in self._categories]
+        return self
 
     def transform(self, X: Any) -> Any:
         """Turn the columns that were there in `fit` into a frame; others are ignored."""
@@ -108,8 +130,8 @@ def _components(table: Any) -> TruncatedSVD | None:
         return svd.fit(table) if n else None
 
 
-def _common_levels(texts: Any) -> list[str] | None:
-    counts = texts.value_counts()
+def _common_levels(texts: Any, times: Any = 1) -> list[str] | None:
+    counts = texts.to_frame("level").assign(n=times).groupby("level")["n"].sum()
     common = counts[counts >= FEWEST_ROWS].index.tolist()
     return None if len(common) == len(counts) else sorted(common)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from unbag._text import listing, plural, shown_value
@@ -194,6 +196,21 @@ class Table:
         if absent:
             problem = f"has no {plural(len(absent), 'column')} {listing(map(shown_value, absent))}"
             raise TableError(self.file, f"{problem} {why}".strip(), column=absent[0])
+
+    @contextmanager
+    def lazy(
+        self, columns: Sequence[str], types: Mapping[str, ColumnType] | None = None
+    ) -> Iterator[nw.LazyFrame[Any]]:
+        """Open the rows as a lazy frame: of the engine that they are in, or of what is read."""
+        if self.source.lazy is None:
+            yield nw.from_native(self.read(columns, types)).lazy()
+            return
+        self.need(columns)
+        text = [name for name, kind in (types or {}).items() if kind == "category"]
+        with named(self.file), self.source.lazy() as rows:
+            found = nw.from_native(rows).select(*columns)
+            text = [name for name in text if name in columns]
+            yield found.with_columns(nw.col(*text).cast(nw.String())) if text else found
 
     def read(
         self,

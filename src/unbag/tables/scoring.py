@@ -66,27 +66,32 @@ class Rule:
 
 
 def make_rule(
-    name: RuleName, probabilities: NDArray[np.float64], costs: tuple[float, float] = (1.0, 1.0)
+    name: RuleName,
+    probabilities: NDArray[np.float64],
+    costs: tuple[float, float] = (1.0, 1.0),
+    multiplicity: NDArray[np.int64] | None = None,
 ) -> Rule:
-    """Make a rule for a population."""
+    """Make a rule for a population, of which every row may stand for several."""
     if name not in get_args(RuleName):
         raise ValueError(f"rules are {', '.join(get_args(RuleName))}, not {name!r}.")
-    share = float(np.mean(probabilities))
+    number = np.ones(len(probabilities)) if multiplicity is None else multiplicity
+    share = float(np.average(probabilities, weights=number))
     if name == "balanced":
         return Rule(name, share, share)
     if name == "f1":
-        return Rule(name, _best_for_f1(probabilities), share)
+        return Rule(name, _best_for_f1(probabilities, number), share)
     alarm, miss = costs if name == "cost" else (1.0, 1.0)
     if not (alarm > 0 and miss > 0 and np.isfinite(alarm + miss)):
         raise ValueError(f"costs must be two positive numbers, not {alarm:g} and {miss:g}.")
     return Rule(name, alarm / (alarm + miss), share)
 
 
-def _best_for_f1(probabilities: NDArray[np.float64]) -> float:
+def _best_for_f1(probabilities: NDArray[np.float64], number: NDArray[Any]) -> float:
     """The threshold of largest F1 if each row is positive with its probability."""
-    falling = np.sort(probabilities)[::-1]
-    hits = np.cumsum(falling)
-    f1 = 2 * hits / (np.arange(1, len(falling) + 1) + hits[-1])
+    order = np.argsort(probabilities)[::-1]
+    falling, number = probabilities[order], number[order]
+    hits = np.cumsum(number * falling)
+    f1 = 2 * hits / (np.cumsum(number) + hits[-1])
     best = int(np.argmax(f1))
     # in the middle, so that rounding moves no row
     after = falling[best + 1] if best + 1 < len(falling) else 0.0
