@@ -98,7 +98,7 @@ def test_engines_draw_the_same_whole_bags(lazy, monkeypatch):
     assert cells.frame["n"].to_list() == other.frame["n"].to_list()
     assert f"{len(kept)} of 30 bags" in cells.notes[0]
     assert f"{np.sqrt(30 / len(kept)):.1f} times" in cells.notes[0]
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match=r"bins|drawn") as caught:
         X, _ = bags_from_frame(lazy(PEOPLE), VOTES, **HOW, max_cells=1000)
     assert [str(one.message) for one in caught] == cells.notes
     assert len(X) == len(cells.frame)

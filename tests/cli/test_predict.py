@@ -316,3 +316,17 @@ def test_columns_that_leave_the_range_of_training_are_named(call, folder, frames
         "predict", folder / "model.unbag", folder / "visits.parquet", "-o", tmp_path / "t.csv"
     )
     assert "range of training" not in same.stderr
+
+
+def test_formulas_are_escaped_on_request(call, folder, frames, tmp_path):
+    visits = frames[0].head(20).assign(note="=HYPERLINK(1)", change="-5")
+    visits.to_csv(tmp_path / "v.csv", index=False)
+    out, keep = tmp_path / "s.csv", ["--keep", "note,change"]
+    for option, expected in (([], "=HYPERLINK(1)"), (["--escape-formulas"], "'=HYPERLINK(1)")):
+        result = call(
+            "predict", folder / "model.unbag", tmp_path / "v.csv", "-o", out, *keep, *option
+        )
+        assert result.returncode == 0, result.stderr
+        scores = pd.read_csv(out)
+        assert set(scores["note"]) == {expected}
+        assert set(scores["change"]) == {-5}

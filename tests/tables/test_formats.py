@@ -211,6 +211,22 @@ def test_a_title_above_the_header_is_named(tmp_path):
         open_table(path.with_suffix(".csv")).read()
 
 
+@pytest.mark.parametrize("name", ["t.zip", "t.xlsx"])
+def test_archives_that_unpack_to_far_more_than_a_table_are_refused(tmp_path, monkeypatch, name):
+    path, zeros = tmp_path / name, b"0" * 3_000_000
+    if name == "t.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("t.csv", b"a,b\n1," + zeros)
+    else:
+        people().to_excel(path, index=False)
+        with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("xl/media/more.png", zeros)
+    open_table(path)
+    monkeypatch.setattr("unbag.tables.files._UNPACKED", 1_000_000)
+    with pytest.raises(ValueError, match=r"unpacked, [\d,]+ times what it takes"):
+        open_table(path)
+
+
 def test_names_in_another_encoding(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("Länge;Jiří\n1,5;2\n".encode("cp1250"))

@@ -198,6 +198,16 @@ def add_keep(parser: Any) -> None:
     )
 
 
+def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
+    """Add the option for tables that are opened in a spreadsheet."""
+    parser.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="put an apostrophe before texts that a spreadsheet would take for formulas, such as "
+        "=1+1; of tables from strangers",
+    )
+
+
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the option for an HTML page."""
     parser.add_argument(

@@ -14,6 +14,7 @@ from unbag.cli.models import add_model, class_names, open_model
 from unbag.cli.options import (
     FORMATS,
     add_columns,
+    add_escape_formulas,
     add_json,
     add_keep,
     add_quiet,
@@ -31,7 +32,7 @@ from unbag.tables.files import STANDARD_INPUT, TableError, TableFile
 from unbag.tables.persistence import ModelFile
 from unbag.tables.schema import Schema, SchemaReport
 from unbag.tables.scoring import Scorer, rule_of
-from unbag.tables.writing import as_text
+from unbag.tables.writing import as_text, without_formulas
 
 _EXAMPLES = """examples:
   unbag predict model.unbag new.parquet -o scores.parquet
@@ -116,6 +117,7 @@ def add_command(commands: Any) -> None:
         title="what --bag-totals holds, if not as in unbag fit",
     )
     parser.set_defaults(unmatched=None)
+    add_escape_formulas(parser)
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -186,7 +188,10 @@ def run(options: argparse.Namespace) -> int:
         bar.update(len(scored))
 
     with bar:
-        n_rows = _write(chunks() if options.bag_totals is None else known_bags(), options.output)
+        frames = chunks() if options.bag_totals is None else known_bags()
+        if options.escape_formulas:
+            frames = map(without_formulas, frames)
+        n_rows = _write(frames, options.output)
     say(*reports[0].differences, *map(sentence, strays.words), *scorer.remarks)
     if options.output != "-":
         say(f"{counted(n_rows, 'row')} written to {options.output}")

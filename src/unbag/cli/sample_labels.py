@@ -11,13 +11,21 @@ from unbag._text import counted
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import LABEL, ROW, WEIGHT
 from unbag.cli.models import add_model, class_names, open_model
-from unbag.cli.options import add_keep, add_seed, add_tables, file_place, whole_number
+from unbag.cli.options import (
+    add_escape_formulas,
+    add_keep,
+    add_seed,
+    add_tables,
+    file_place,
+    whole_number,
+)
 from unbag.cli.output import need, say
 from unbag.cli.parser import add_parser
 from unbag.evaluation import sample_rows_to_label
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.tables import write_table
 from unbag.tables.files import TableError
+from unbag.tables.writing import without_formulas
 
 _EXAMPLES = """examples:
   unbag sample-labels model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
@@ -51,6 +59,7 @@ def add_command(commands: Any) -> None:
     )
     add_keep(parser)
     add("-o", "--output", required=True, type=file_place, metavar="TABLE", help="table to write")
+    add_escape_formulas(parser)
     add_seed(parser)
     parser.set_defaults(run=run, parser=parser)
 
@@ -79,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     table = data.kept.iloc[rows].reset_index(drop=True)
     table.insert(0, ROW, rows + 1)
     table = table.assign(**{WEIGHT: weights, LABEL: np.full(n, "", dtype=object)})
-    write_table([table], options.output)
+    write_table([without_formulas(table) if options.escape_formulas else table], options.output)
     names = ", ".join(map(str, class_names(found, model.classes_)))
     say(
         f"{counted(n, 'row')} written to {options.output}: fill in column {LABEL!r} ({names}), "

@@ -16,7 +16,7 @@ import weakref
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,6 +52,11 @@ _STARTS = {
     b"PK\x03\x04": ".zip",
 }
 _BLOCK = 1 << 20
+
+# An archive that unpacks to more than so many bytes, and so many times its size, is no table.
+_UNPACKED = 200_000_000
+_MOST_TIMES = 200
+
 # The longer marks first: that of UTF-32 starts like that of UTF-16.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -148,6 +153,7 @@ class TableFile:
         """Open the file for reading, decompressed."""
         if self.member:
             with zipfile.ZipFile(self.path) as archive:
+                check_unpacked(self, [archive.getinfo(self.member)])
                 return archive.open(self.member)
         if self.compression == ".zst":
             pa = import_pyarrow()
@@ -184,6 +190,17 @@ def find_member(file: TableFile) -> TableFile:
     if compression or form in ("zip", "sqlite", "duckdb"):
         raise TableError(member, "cannot be read from within an archive: unpack it first")
     return member
+
+
+def check_unpacked(file: TableFile, parts: Sequence[zipfile.ZipInfo]) -> None:
+    """Refuse parts of an archive that take far more room than any table does when unpacked."""
+    size, packed = (sum(getattr(p, n) for p in parts) for n in ("file_size", "compress_size"))
+    if size > _UNPACKED and size > _MOST_TIMES * packed:
+        raise TableError(
+            file,
+            f"would take {size:,} bytes unpacked, {size // max(packed, 1):,} times what it takes, "
+            "which no table does: if you trust it, unpack it and save it as text",
+        )
 
 
 def _is_member(path: Path) -> bool:

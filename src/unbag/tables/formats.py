@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from unbag.tables.files import (
     TableError,
     TableFile,
     check_distinct,
+    check_unpacked,
     decoded,
     import_pyarrow,
     name_parts,
@@ -310,6 +312,9 @@ def open_workbook(file: TableFile, options: Options) -> Source:
     fastexcel = optional("fastexcel", "a workbook", "excel")
     with file.open() as stream:
         content = stream.read()
+    if zipfile.is_zipfile(io.BytesIO(content)):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_unpacked(file, archive.infolist())
     try:
         book = fastexcel.read_excel(content)
         sheets, name = book.sheet_names, options.query

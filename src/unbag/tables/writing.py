@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +19,9 @@ from unbag.tables.files import (
     import_pyarrow,
     named,
 )
+
+# What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_table(frames: Iterable[Any], path: str | Path) -> int:
@@ -100,6 +104,29 @@ def as_text(frame: Any, separator: str = ",", header: bool = True) -> str:
         # line; what stands in every row of a lone column would be taken for a separator.
         text = frame.to_csv(None, **options, quoting=csv.QUOTE_NONNUMERIC)
     return text
+
+
+def without_formulas(frame: Any) -> Any:
+    """Put an apostrophe before texts that a spreadsheet would take for formulas.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.writing import without_formulas
+    >>> without_formulas(pd.DataFrame({"note": ["=1+1", "-5", "fine"]}))["note"].tolist()
+    ["'=1+1", '-5', 'fine']
+    """
+    is_text = [str(dtype) in ("object", "str", "category") for dtype in frame.dtypes]
+    changed = {name: frame[name].map(_no_formula) for name in frame.columns[is_text]}
+    return frame.assign(**changed).rename(columns=_no_formula)
+
+
+def _no_formula(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(_FORMULA):
+        return value
+    with suppress(ValueError):
+        return value if isfinite(float(value)) else f"'{value}"
+    return f"'{value}"
 
 
 def _writer(
