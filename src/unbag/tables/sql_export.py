@@ -326,7 +326,7 @@ def _kernel_term(
     term: dict[str, Any], levels: list[list[str]], table: _Table, beta: Floats
 ) -> list[str]:
     """Σ_l c_l exp(−γ|x − z_l|²) − m, where two categories that differ are at a distance of 2."""
-    gamma, weights = term["_kernel"].gamma, term["_transform"] @ beta
+    gamma, weights = term["_gamma"], term["_transform"] @ beta
     found = [number(-(term["_mean"] @ beta))]
     numbers = [vars(one) for one in term["_numbers"]]
     for weight, landmark, codes in zip(weights, term["_landmarks"], term["_codes"], strict=True):
