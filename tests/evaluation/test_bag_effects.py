@@ -33,7 +33,7 @@ def both(p):
     return np.stack([1 - p, p])
 
 
-def rows_keep_their_odds(seed, variance, n_bags=100, size=200):
+def under_covariate_shift(seed, variance, n_bags=100, size=200):
     """Chances that differ between and within bags, and an effect that moves all of a bag."""
     rng = np.random.default_rng(seed)
     p = rng.uniform(0.32, 0.68, size=(n_bags, 1)) + rng.uniform(-0.04, 0.04, size=(n_bags, size))
@@ -42,8 +42,8 @@ def rows_keep_their_odds(seed, variance, n_bags=100, size=200):
     return check_bag_target(make_target(labels)), both(p.reshape(-1))
 
 
-def classes_keep_their_look(seed, separation=2.0, size=50):
-    """Gaussian classes, and their true chances at the pooled shares."""
+def under_label_shift(seed, separation=2.0, size=50):
+    """Gaussian classes, and their true probabilities at the pooled shares."""
     data = make_gaussian_bags(
         n_bags=60, bag_size=size, n_features=1, separation=separation, random_state=seed
     )
@@ -51,11 +51,11 @@ def classes_keep_their_look(seed, separation=2.0, size=50):
     return bags, both(expit(separation * data.X[:, 0] + logit(bags.class_shares[1])))
 
 
-# --- rows keep their odds -----------------------------------------------------------------------
+# --- covariate shift -----------------------------------------------------------------------
 
 
 def test_the_variance_of_an_effect_is_found():
-    found = [estimate_bag_effect(*rows_keep_their_odds(seed, 0.1)) for seed in range(DRAWS)]
+    found = [estimate_bag_effect(*under_covariate_shift(seed, 0.1)) for seed in range(DRAWS)]
     variances = np.array([effect.variance for effect in found])
     error = variances.std() / np.sqrt(DRAWS)
     assert error < 0.002
@@ -68,17 +68,17 @@ def test_the_variance_of_an_effect_is_found():
 @pytest.mark.parametrize("n_bags", [5, 10, 20])
 def test_few_bags_seldom_rule_out_the_effect_that_they_have(n_bags):
     found = [
-        estimate_bag_effect(*rows_keep_their_odds(seed, 0.05, n_bags)) for seed in range(DRAWS)
+        estimate_bag_effect(*under_covariate_shift(seed, 0.05, n_bags)) for seed in range(DRAWS)
     ]
     assert np.mean([effect.low <= 0.05 <= effect.high for effect in found]) > 0.92
     assert all(effect.variance <= effect.high <= 1 for effect in found)
 
 
 def test_the_upper_end_is_where_squares_are_as_small_as_they_seldom_are():
-    bags, chances = rows_keep_their_odds(1, 0.1, n_bags=8)
-    effect = estimate_bag_effect(bags, chances)
-    means = np.bincount(bags.index, chances[1]) / bags.sizes
-    rest = np.bincount(bags.index, chances[1] * (1 - chances[1])) / bags.sizes
+    bags, probabilities = under_covariate_shift(1, 0.1, n_bags=8)
+    effect = estimate_bag_effect(bags, probabilities)
+    means = np.bincount(bags.index, probabilities[1]) / bags.sizes
+    rest = np.bincount(bags.index, probabilities[1] * (1 - probabilities[1])) / bags.sizes
     q = bags.class_shares[1]
     apart, explained = bags.proportions[:, 1] - q, means - q
     weights = 1 / (effect.slope * rest / bags.sizes + effect.high * q * (1 - q))
@@ -88,7 +88,7 @@ def test_the_upper_end_is_where_squares_are_as_small_as_they_seldom_are():
 
 
 def test_no_effect_is_found_where_there_is_none():
-    found = [estimate_bag_effect(*rows_keep_their_odds(seed, 0.0)) for seed in range(DRAWS)]
+    found = [estimate_bag_effect(*under_covariate_shift(seed, 0.0)) for seed in range(DRAWS)]
     assert np.mean([effect.low <= 0 <= effect.high for effect in found]) > 0.93
     assert np.mean([effect.significant for effect in found]) < 0.07
     assert np.mean([effect.variance for effect in found]) < 0.001
@@ -120,9 +120,7 @@ def test_effects_on_several_classes_are_found():
 
 @pytest.mark.parametrize(("separation", "size"), [(1.0, 8), (2.0, 50), (2.0, 300), (4.0, 20)])
 def test_classes_that_keep_their_look_are_no_effect(separation, size):
-    found = [
-        estimate_bag_effect(*classes_keep_their_look(seed, separation, size)) for seed in range(60)
-    ]
+    found = [estimate_bag_effect(*under_label_shift(seed, separation, size)) for seed in range(60)]
     assert np.mean([effect.significant for effect in found]) <= 0.1
     # rows that tell classes apart less well explain less of the shares
     slopes = np.array([effect.slope for effect in found])
@@ -136,18 +134,18 @@ def test_classes_that_keep_their_look_are_no_effect(separation, size):
 def test_noise_that_is_known_is_not_taken_for_an_effect():
     known, unknown = [], []
     for seed in range(60):
-        bags, chances = rows_keep_their_odds(seed, 0.0)
+        bags, probabilities = under_covariate_shift(seed, 0.0)
         noise = 0.1 * np.random.default_rng([seed, 1]).normal(size=bags.n_bags)
         noisy = bags.proportions + noise[:, None] * [-1, 1]
         covariance = 0.1**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-        unknown.append(estimate_bag_effect(replace(bags, proportions=noisy), chances))
-        told = replace(
+        unknown.append(estimate_bag_effect(replace(bags, proportions=noisy), probabilities))
+        declared = replace(
             bags, proportions=noisy, noise=np.broadcast_to(covariance, (bags.n_bags, 2, 2))
         )
-        known.append(estimate_bag_effect(told, chances))
+        known.append(estimate_bag_effect(declared, probabilities))
     assert np.mean([effect.significant for effect in known]) < 0.1
     assert all(effect.significant for effect in unknown)
-    # untold, it is an effect of its variance
+    # undeclared, it is an effect of its variance
     variances = [effect.variance for effect in unknown]
     assert np.mean(variances) == pytest.approx(0.1**2 / 0.25, rel=0.05)
 
@@ -156,13 +154,16 @@ def test_noise_that_is_known_is_not_taken_for_an_effect():
 
 
 def test_means_of_bags_are_enough():
-    bags, chances = rows_keep_their_odds(0, 0.1)
-    means, variances = bags.means(chances).T, bags.means(chances * (1 - chances)).T
-    assert effect_of_means(bags, means, variances) == estimate_bag_effect(bags, chances)
+    bags, probabilities = under_covariate_shift(0, 0.1)
+    means, variances = (
+        bags.means(probabilities).T,
+        bags.means(probabilities * (1 - probabilities)).T,
+    )
+    assert effect_of_means(bags, means, variances) == estimate_bag_effect(bags, probabilities)
 
 
 def test_labelled_rows_say_nothing_about_bags():
-    bags, chances = rows_keep_their_odds(0, 0.1, n_bags=30)
+    bags, probabilities = under_covariate_shift(0, 0.1, n_bags=30)
     # as many of both classes, so that the pooled share stays where it is
     half = np.arange(1000) % 2
     q = bags.class_shares[1]
@@ -171,22 +172,22 @@ def test_labelled_rows_say_nothing_about_bags():
     bag = np.concatenate([bags.index, np.full(1000, 99)])
     mixed = check_bag_target(bag_target(bag, shares, labels=labels))
     assert mixed.labelled.any()
-    more = np.concatenate([chances, both(half + 0.0)], axis=1)
-    alone, together = estimate_bag_effect(bags, chances), estimate_bag_effect(mixed, more)
+    more = np.concatenate([probabilities, both(half + 0.0)], axis=1)
+    alone, together = estimate_bag_effect(bags, probabilities), estimate_bag_effect(mixed, more)
     assert together.variance == pytest.approx(alone.variance, rel=0.02)
     assert together.share == pytest.approx((q * bags.n_instances + 500) / len(bag))
 
 
 def test_few_bags_leave_it_open():
-    bags, chances = rows_keep_their_odds(0, 0.1, n_bags=4)
-    found = estimate_bag_effect(bags, chances)
+    bags, probabilities = under_covariate_shift(0, 0.1, n_bags=4)
+    found = estimate_bag_effect(bags, probabilities)
     assert (found.variance, found.low, found.high) == (0.0, 0.0, np.inf)
     assert not found.significant
     assert found.slope == 1.0
 
 
 def test_bags_that_rows_explain_exactly_have_no_effect():
-    bags, _ = rows_keep_their_odds(0, 0.1)
+    bags, _ = under_covariate_shift(0, 0.1)
     certain = np.concatenate([np.arange(200) < round(200 * s) for s in bags.proportions[:, 1]])
     found = estimate_bag_effect(bags, both(certain.astype(float)))
     assert found.variance == pytest.approx(0, abs=1e-12)
@@ -194,21 +195,21 @@ def test_bags_that_rows_explain_exactly_have_no_effect():
     assert not found.significant
 
 
-# --- which world --------------------------------------------------------------------------------
+# --- which assumption --------------------------------------------------------------------------------
 
 
-def worlds(make, n_resamples=40):
+def shift_types(make, n_resamples=40):
     return [estimate_bag_effect(*make(seed)).shift_type for seed in range(n_resamples)]
 
 
-def test_slopes_tell_the_worlds_apart():
-    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.0)).count("covariate_shift") > 36
-    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.1)).count("covariate_shift") > 36
-    assert worlds(classes_keep_their_look).count("label_shift") > 36
+def test_slopes_separate_the_assumptions():
+    assert shift_types(lambda seed: under_covariate_shift(seed, 0.0)).count("covariate_shift") > 36
+    assert shift_types(lambda seed: under_covariate_shift(seed, 0.1)).count("covariate_shift") > 36
+    assert shift_types(under_label_shift).count("label_shift") > 36
 
 
 def test_shuffled_bags_tell_nothing():
-    """There the two worlds are the same."""
+    """There the two assumptions are the same."""
 
     def shuffled(seed):
         rng = np.random.default_rng(seed)
@@ -216,12 +217,12 @@ def test_shuffled_bags_tell_nothing():
         labels = (rng.uniform(size=p.shape) < p).astype(int)
         return check_bag_target(make_target(labels)), both(p.reshape(-1))
 
-    assert worlds(shuffled).count(None) >= 36
+    assert shift_types(shuffled).count(None) >= 36
     assert "Inconclusive" in estimate_bag_effect(*shuffled(0)).message
 
 
-def test_slope_of_looks_is_what_such_bags_have():
-    found = [estimate_bag_effect(*classes_keep_their_look(seed)) for seed in range(60)]
+def test_the_expected_slope_under_label_shift_is_found():
+    found = [estimate_bag_effect(*under_label_shift(seed)) for seed in range(60)]
     slopes = np.array([effect.slope for effect in found])
     error = slopes.std() / np.sqrt(60)
     expected = np.mean([effect.slope_label_shift for effect in found])
@@ -233,10 +234,10 @@ def test_slope_of_looks_is_what_such_bags_have():
 
 @pytest.mark.parametrize("prior", [(0.5, 0.5), (0.9, 0.1)])
 def test_scores_at_any_prior_are_moved_to_the_pooled_shares(prior):
-    bags, chances = classes_keep_their_look(0)
-    scores = logit(chances[1]) - logit(bags.class_shares[1]) + logit(prior[1])
+    bags, probabilities = under_label_shift(0)
+    scores = logit(probabilities[1]) - logit(bags.class_shares[1]) + logit(prior[1])
     table = np.column_stack([scores, 2 * scores])
-    expected = estimate_bag_effect(bags, chances)
+    expected = estimate_bag_effect(bags, probabilities)
     for given in (scores, table):
         found = effect_of_scores(bags, given, np.array(prior))
         assert found.slope == pytest.approx(expected.slope)
@@ -314,22 +315,22 @@ def test_label_shift_is_preferred_unless_the_slope_is_clearly_smaller(slope, err
 # --- dispersion ---------------------------------------------------------------------------------
 
 
-def dispersion_of(bags, chances, bag_effect=0.0):
-    scores = logit(chances[1:]) if len(chances) == 2 else np.log(chances)
+def dispersion_of(bags, probabilities, bag_effect=0.0):
+    scores = logit(probabilities[1:]) if len(probabilities) == 2 else np.log(probabilities)
     return largest_dispersion(bags, scores, bags.class_shares, bag_effect)
 
 
-def test_many_bags_that_differ_by_chance_have_no_dispersion_in_either_world():
+def test_many_bags_with_sampling_alone_have_no_dispersion_under_either_assumption():
     """What is left above 1 is the interval of 60 and 100 bags: χ² is 0.73 and 0.78 of its mean."""
-    odds = [dispersion_of(*rows_keep_their_odds(seed, 0.0)) for seed in range(DRAWS)]
-    looks = [dispersion_of(*classes_keep_their_look(seed)) for seed in range(DRAWS)]
-    assert np.mean(odds) == pytest.approx(98 / chi2(98).ppf(0.05), abs=0.06)
-    assert np.mean(looks) == pytest.approx(58 / chi2(58).ppf(0.05), abs=0.1)
+    covariate = [dispersion_of(*under_covariate_shift(seed, 0.0)) for seed in range(DRAWS)]
+    label = [dispersion_of(*under_label_shift(seed)) for seed in range(DRAWS)]
+    assert np.mean(covariate) == pytest.approx(98 / chi2(98).ppf(0.05), abs=0.06)
+    assert np.mean(label) == pytest.approx(58 / chi2(58).ppf(0.05), abs=0.1)
 
 
 def test_an_effect_disperses_counts_unless_it_is_allowed_for():
     """In bags of n rows, τ² makes it 1 + nτ² q(1 − q)/v, with v the mean of p(1 − p)."""
-    draws = [rows_keep_their_odds(seed, 0.1) for seed in range(DRAWS)]
+    draws = [under_covariate_shift(seed, 0.1) for seed in range(DRAWS)]
     above = 98 / chi2(98).ppf(0.05)
     found = np.mean([dispersion_of(*draw) for draw in draws]) / above
     inside = np.mean([(p[0] * p[1]).mean() for _, p in draws])
@@ -360,9 +361,9 @@ def test_dispersion_of_several_classes_and_of_single_labels_is_that_of_chance():
     q = np.array([0.5, 0.3, 0.2])
     p = rng.dirichlet(5 * q, size=(100, 40))
     labels = (rng.uniform(size=(100, 40, 1)) > p.cumsum(axis=2)).sum(axis=2)
-    chances = p.reshape(-1, 3).T
-    in_bags = dispersion_of(check_bag_target(make_target(labels, 3)), chances)
-    alone = dispersion_of(check_bag_target(labels.reshape(-1)), chances)
+    probabilities = p.reshape(-1, 3).T
+    in_bags = dispersion_of(check_bag_target(make_target(labels, 3)), probabilities)
+    alone = dispersion_of(check_bag_target(labels.reshape(-1)), probabilities)
     assert in_bags == pytest.approx(196 / chi2(196).ppf(0.05), abs=0.35)
     assert 1 <= alone < 1.15
 

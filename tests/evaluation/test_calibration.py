@@ -60,11 +60,11 @@ def test_reliability_of_one_of_several_classes():
 
 def test_prior_reweighs_the_classes():
     weight = np.array([0.2, 0.8])[LABELS] / np.bincount(LABELS)[LABELS]
-    curve = calibration_curve(LABELS, CHANCE, n_bins=1, class_prior=[1, 4])
+    curve = calibration_curve(LABELS, CHANCE, n_bins=1, class_prior=[0.2, 0.8])
     np.testing.assert_allclose(curve.observed, 0.8)
     np.testing.assert_allclose(curve.predicted, np.average(CHANCE, weights=weight))
     np.testing.assert_allclose(curve.share, 1)
-    assert brier_score_loss(LABELS, CHANCE, class_prior=[1, 4]) == pytest.approx(
+    assert brier_score_loss(LABELS, CHANCE, class_prior=[0.2, 0.8]) == pytest.approx(
         sk.brier_score_loss(LABELS, CHANCE, sample_weight=weight)
     )
 
@@ -135,7 +135,7 @@ def test_bags_whose_scatter_cannot_be_told():
         (LABELS, SCORES, {}, "must lie between 0 and 1"),
         (LABELS, np.full(300, np.nan), {}, "must lie between 0 and 1"),
         (LABELS3, CHANCE3 / 2, {}, "must sum to 1"),
-        (LABELS3, CHANCE3, {}, "say with pos_label which one is meant"),
+        (LABELS3, CHANCE3, {}, "name one with pos_label"),
         (LABELS3, CHANCE3, {"pos_label": "x"}, "pos_label 'x' is none of the classes"),
         (LABELS, CHANCE, {"n_bins": 0}, "n_bins must be a whole number of at least 1"),
         (LABELS, CHANCE, {"strategy": "kmeans"}, "strategy must be one of 'quantile', 'uniform'"),

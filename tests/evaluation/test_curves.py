@@ -8,10 +8,12 @@ from sklearn import metrics as sk
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.curves import (
     best_threshold,
-    roc_band,
+    make_roc_band,
     roc_curve,
 )
 from unbag.evaluation.measures import plain_estimate
+from unbag.evaluation.sample import make_sample
+from unbag.evaluation.uncertainty import Uncertainty
 
 RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=400) < 0.3).astype(int)
@@ -21,7 +23,8 @@ DATA = make_gaussian_bags(n_bags=80, bag_size=60, n_features=1, separation=2.0, 
 
 @pytest.mark.parametrize("cluster_by_bag", [True, False])
 def test_band_lies_around_the_curve(cluster_by_bag):
-    band = roc_band(DATA.y, DATA.X[:, 0], cluster_by_bag=cluster_by_bag)
+    uncertainty = Uncertainty(cluster_by_bag=cluster_by_bag)
+    band = make_roc_band(make_sample(DATA.y, DATA.X[:, 0]), uncertainty)
     truth = norm.sf(norm.isf(band.fpr) - 2.0)
     inside = (band.low <= truth + 1e-9) & (truth <= band.high + 1e-9)
     assert inside.mean() > 0.9
@@ -66,7 +69,7 @@ def test_best_threshold_of_labels_by_exhaustive_search():
     assert errors[0] == pytest.approx(min(errors))
 
 
-@pytest.mark.parametrize("function", [roc_curve, roc_band, best_threshold])
+@pytest.mark.parametrize("function", [roc_curve, best_threshold])
 def test_three_classes_are_refused(function):
     with pytest.raises(ValueError, match="for two classes and there are 3"):
         function(np.array([0, 1, 2, 0, 1, 2]), np.eye(3)[[0, 1, 2, 0, 1, 2]])

@@ -31,7 +31,7 @@ TRUE = {
 }
 
 
-def world(n_bags=40, size=30, effect=1.0, seed=0):
+def labelled_bags(n_bags=40, size=30, effect=1.0, seed=0):
     """Rows in bags that differ in who is in them, and by an effect that rows do not show."""
     rng = np.random.default_rng(seed)
     bag = np.repeat(np.arange(n_bags), size)
@@ -51,7 +51,7 @@ def some(labels, n, rng):
 
 @pytest.mark.parametrize("name", TRUE)
 def test_all_labels_give_the_truth(name):
-    y, scores, labels = world(n_bags=10)
+    y, scores, labels = labelled_bags(n_bags=10)
     found = estimate_with_labels(name, y, scores, labels.astype(float))
     truth = TRUE[name](labels, scores)
     assert found.value == pytest.approx(truth)
@@ -110,7 +110,7 @@ def test_mean_over_all_draws_of_three_classes_is_the_truth():
 
 @pytest.mark.parametrize("effect", [0.0, 1.5])
 def test_intervals_hold_and_are_narrower_than_from_labels_alone(effect):
-    y, scores, labels = world(effect=effect)
+    y, scores, labels = labelled_bags(effect=effect)
     rng = np.random.default_rng(5)
     names = ("roc_auc", "balanced_accuracy", "precision")
     truth = {name: TRUE[name](labels, scores) for name in names}
@@ -128,7 +128,7 @@ def test_intervals_hold_and_are_narrower_than_from_labels_alone(effect):
 
 
 def test_useless_scores_make_nothing_wider_than_labels_alone():
-    y, _, labels = world()
+    y, _, labels = labelled_bags()
     rng = np.random.default_rng(0)
     for seed in range(5):
         scores = np.random.default_rng(seed).normal(size=len(labels))
@@ -138,7 +138,7 @@ def test_useless_scores_make_nothing_wider_than_labels_alone():
 
 
 def test_weights_take_back_what_was_drawn_too_often():
-    y, scores, labels = world()
+    y, scores, labels = labelled_bags()
     rng = np.random.default_rng(0)
     chance = np.where(scores > 0, 0.3, 0.1)
     truth = plain_estimate("roc_auc", labels, scores)
@@ -152,7 +152,7 @@ def test_weights_take_back_what_was_drawn_too_often():
 
 
 def test_labels_given_to_the_target_are_found_there():
-    y, scores, labels = world()
+    y, scores, labels = labelled_bags()
     known = some(labels, 200, np.random.default_rng(0))
     joined = bag_target(y["bag"], y["proportion"], labels=known)
     found = estimate_with_labels("roc_auc", joined, scores)
@@ -165,7 +165,7 @@ def test_labels_given_to_the_target_are_found_there():
 
 
 def test_noise_in_the_counts_widens_the_interval():
-    y, scores, labels = world()
+    y, scores, labels = labelled_bags()
     known = some(labels, 200, np.random.default_rng(0))
     counts = np.bincount(y["bag"], labels)
     rng = np.random.default_rng(1)
@@ -190,7 +190,7 @@ def test_noise_in_the_counts_widens_the_interval():
 
 
 def test_same_for_any_stretch_and_shift_of_the_scores():
-    y, scores, labels = world(n_bags=10)
+    y, scores, labels = labelled_bags(n_bags=10)
     known = some(labels, 100, np.random.default_rng(0))
     one = estimate_with_labels("roc_auc", y, scores, known)
     other = estimate_with_labels("roc_auc", y, 100 * scores + 7, known)
@@ -199,7 +199,7 @@ def test_same_for_any_stretch_and_shift_of_the_scores():
 
 
 def test_limits_lie_where_labels_can_be():
-    y, scores, labels = world(n_bags=10)
+    y, scores, labels = labelled_bags(n_bags=10)
     sample = make_sample(y, labels + 0.01 * scores)
     drawn = draw(sample, labels, np.arange(0, 300, 10))
     found = from_draw(
@@ -230,7 +230,7 @@ def test_labels_without_an_error_leave_an_interval():
 
 
 def test_words_and_names():
-    y, scores, labels = world(n_bags=10)
+    y, scores, labels = labelled_bags(n_bags=10)
     found = evaluate(y, scores, labels=some(labels, 100, np.random.default_rng(0)), n_resamples=20)
     text = str(found)
     assert "100 labels" in text.splitlines()[0]
@@ -251,7 +251,7 @@ def test_three_classes_have_recalls():
     assert found["balanced_accuracy"].low <= truth <= found["balanced_accuracy"].high
 
 
-Y, SCORES, LABELS = world(n_bags=4)
+Y, SCORES, LABELS = labelled_bags(n_bags=4)
 KNOWN = some(LABELS, 60, np.random.default_rng(0))
 
 

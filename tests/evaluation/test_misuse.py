@@ -8,7 +8,7 @@ import pytest
 from unbag import LLPClassifier
 from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.curves import best_threshold, roc_band, roc_curve
+from unbag.evaluation.curves import best_threshold, roc_curve
 from unbag.evaluation.measures import MEASURES as ALL_MEASURES
 from unbag.evaluation.measures import plain_estimate
 from unbag.evaluation.sample import make_sample
@@ -27,7 +27,6 @@ BY_THRESHOLD = {
 BY_ORDER = {
     "roc_auc": partial(plain_estimate, "roc_auc"),
     "roc_curve": roc_curve,
-    "roc_band": partial(roc_band, n_resamples=20),
     "best_threshold": partial(best_threshold, n_resamples=20),
 }
 MEASURES = [name for name in ALL_MEASURES if name not in ("roc_auc", "corrected_risk")]

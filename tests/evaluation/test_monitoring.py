@@ -22,26 +22,27 @@ from unbag.evaluation.drift import (
     stability_index,
 )
 from unbag.evaluation.held_out import FoldScores, OutOfFold
-from unbag.evaluation.monitoring import MonitoringReference, Quality
+from unbag.evaluation.monitoring import Quality
+from unbag.evaluation.monitoring_reference import MonitoringReference
 from unbag.model_selection.fitted import log_odds_of
 
 
-class Told:
+class FixedModel:
     """A model whose probabilities are a function of the first column."""
 
-    def __init__(self, chance):
-        self.chance = chance
+    def __init__(self, probability):
+        self.probability = probability
 
     def predict_proba(self, X):
-        p = self.chance(X[:, 0])
+        p = self.probability(X[:, 0])
         return np.column_stack([1 - p, p])
 
 
-TRUE = Told(lambda x: expit(x - 1))
+TRUE = FixedModel(lambda x: expit(x - 1))
 
 
-def odds_month(seed, *, more=0.0, slope=1.0, effect=0.0, away=0.0, n_bags=60, noise=0.0):
-    """Rows that keep their odds, expit(x − 1), but for what is said."""
+def covariate_shift_month(seed, *, more=0.0, slope=1.0, effect=0.0, away=0.0, n_bags=60, noise=0.0):
+    """Covariate shift with log-odds x − 1, and the deviations that are given."""
     rng = np.random.default_rng(seed)
     bag = np.repeat(np.arange(n_bags), rng.integers(20, 80, n_bags))
     x = rng.normal(size=len(bag)) + rng.normal(size=n_bags)[bag] + away
@@ -61,17 +62,19 @@ def reference_of(X, y, model=TRUE):
 
 @pytest.fixture(scope="module")
 def april():
-    return reference_of(*odds_month(0))
+    return reference_of(*covariate_shift_month(0))
 
 
 # --- the line -----------------------------------------------------------------------------------
 
 
 def test_a_line_is_that_of_weighted_least_squares():
-    X, y = odds_month(1, effect=0.7)
+    X, y = covariate_shift_month(1, effect=0.7)
     found = ClassInBags.of(check_bag_target(y), TRUE.predict_proba(X)[:, 1], 1)
     line = fit_line(found, "covariate_shift")
-    weights = 1 / (found.chance("covariate_shift", line.slope) + line.scatter * line.unit)
+    weights = 1 / (
+        found.sampling_variance("covariate_shift", line.slope) + line.scatter * line.unit
+    )
     slope, intercept = np.polyfit(found.means, found.shares, 1, w=np.sqrt(weights))
     assert line.scatter > 0
     assert line.slope == pytest.approx(slope, rel=1e-4)
@@ -83,19 +86,19 @@ def test_a_line_is_that_of_weighted_least_squares():
 
 @pytest.mark.parametrize("direction", ["covariate_shift", "label_shift"])
 def test_variance_by_chance_is_what_bags_vary_by(direction):
-    """Σ z² over bags has the mean of its number, in the world that the line is of."""
+    """Σ z² over bags has the mean of its number, under the assumption of the line."""
     squares = []
     for seed in range(40):
         if direction == "covariate_shift":
-            X, y = odds_month(seed)
-            chance = TRUE.predict_proba(X)[:, 1]
+            X, y = covariate_shift_month(seed)
+            probability = TRUE.predict_proba(X)[:, 1]
         else:
             data = make_gaussian_bags(60, 50, (0.1, 0.7), n_features=1, random_state=seed)
-            y, chance = data.y, expit(2 * data.X[:, 0])
-        found = ClassInBags.of(check_bag_target(y), chance, 1)
+            y, probability = data.y, expit(2 * data.X[:, 0])
+        found = ClassInBags.of(check_bag_target(y), probability, 1)
         line = fit_line(found, direction)
         rest = found.axes(direction)[1] - line.at(found.axes(direction)[0])
-        squares.append(np.sum(rest**2 / found.chance(direction, line.slope)) / 58)
+        squares.append(np.sum(rest**2 / found.sampling_variance(direction, line.slope)) / 58)
     error = np.std(squares, ddof=1) / np.sqrt(len(squares))
     assert abs(np.mean(squares) - 1) < 4 * error
     assert error < 0.05
@@ -105,21 +108,28 @@ def test_variance_by_chance_is_what_bags_vary_by(direction):
 
 
 def test_nothing_has_changed(april):
-    found = [monitor(TRUE, *odds_month(seed), reference=april) for seed in range(100, 140)]
+    found = [
+        monitor(TRUE, *covariate_shift_month(seed), reference=april) for seed in range(100, 140)
+    ]
     assert sum(one.verdict == "ok" for one in found) >= 36
     assert not any(one.rows_changed for one in found)
 
 
 def test_bags_with_an_effect_are_held_against_bags_with_one():
-    usual = reference_of(*odds_month(0, effect=0.6))
-    found = [monitor(TRUE, *odds_month(s, effect=0.6), reference=usual) for s in range(100, 140)]
+    usual = reference_of(*covariate_shift_month(0, effect=0.6))
+    found = [
+        monitor(TRUE, *covariate_shift_month(s, effect=0.6), reference=usual)
+        for s in range(100, 140)
+    ]
     assert sum(one.verdict == "ok" for one in found) >= 36
     # that is no longer what bags did in training
-    assert monitor(TRUE, *odds_month(7, effect=1.8), reference=usual).verdict == "degraded"
+    assert (
+        monitor(TRUE, *covariate_shift_month(7, effect=1.8), reference=usual).verdict == "degraded"
+    )
 
 
 def test_other_totals_are_put_right_by_a_class_prior(april):
-    X, y = odds_month(2, more=0.8)
+    X, y = covariate_shift_month(2, more=0.8)
     found = monitor(TRUE, X, y, reference=april)
     assert found.verdict == "prior_shift"
     assert found.alarms["totals"]
@@ -137,32 +147,32 @@ def test_other_totals_are_put_right_by_a_class_prior(april):
 
 
 def test_odds_that_follow_rows_less_are_broken(april):
-    found = monitor(TRUE, *odds_month(3, slope=0.3), reference=april)
+    found = monitor(TRUE, *covariate_shift_month(3, slope=0.3), reference=april)
     assert found.verdict == "degraded"
     assert found.alarms["flatter"]
     assert found.classes[0].slope_ratio < 0.7
     assert "Train it again" in str(found).replace("\n", " ")
-    found = monitor(TRUE, *odds_month(3, slope=-1), reference=april)
+    found = monitor(TRUE, *covariate_shift_month(3, slope=-1), reference=april)
     assert "is reversed" in str(found)
 
 
 def test_odds_that_follow_rows_more_can_be_used_as_they_are(april):
-    found = monitor(TRUE, *odds_month(3, slope=1.7, n_bags=120), reference=april)
+    found = monitor(TRUE, *covariate_shift_month(3, slope=1.7, n_bags=120), reference=april)
     assert found.alarms["steeper"]
     assert found.verdict in ("prior_shift", "degraded")
 
 
 def test_a_line_that_hardly_rose_in_training_may_rise():
     """Held-out bags make a weak model look weaker than the model of all bags is."""
-    weak = reference_of(*odds_month(0, slope=0.0, n_bags=12))
+    weak = reference_of(*covariate_shift_month(0, slope=0.0, n_bags=12))
     assert not weak.classes[0].line.sure
-    found = monitor(TRUE, *odds_month(1), reference=weak)
+    found = monitor(TRUE, *covariate_shift_month(1), reference=weak)
     assert found.classes[0].change.slope_p < 0.01
     assert not found.alarms["steeper"]
 
 
 def test_scatter_is_of_more_than_one_bag(april):
-    X, y = odds_month(1)
+    X, y = covariate_shift_month(1)
     before = monitor(TRUE, X, y, reference=april).classes[0].change
     low = np.argmin(np.bincount(y["bag"], X[:, 0]) / np.bincount(y["bag"]))
     y = bag_target(y["bag"], np.where(y["bag"] == low, 1.0, y["proportion"]))
@@ -173,27 +183,27 @@ def test_scatter_is_of_more_than_one_bag(april):
 
 
 def test_other_rows_of_the_same_odds_do_no_harm(april):
-    found = monitor(TRUE, *odds_month(4, away=1.0), reference=april)
+    found = monitor(TRUE, *covariate_shift_month(4, away=1.0), reference=april)
     assert found.rows_changed
     assert found.verdict == "ok"
 
 
 def test_known_noise_is_allowed_for(april):
-    X, y = odds_month(5, noise=0.15)
+    X, y = covariate_shift_month(5, noise=0.15)
     assert monitor(TRUE, X, y, reference=april).verdict == "ok"
-    untold = bag_target(y["bag"], np.clip(y["proportion"], 0, 1))
-    assert monitor(TRUE, X, untold, reference=april).alarms["scatter"]
+    undeclared = bag_target(y["bag"], np.clip(y["proportion"], 0, 1))
+    assert monitor(TRUE, X, undeclared, reference=april).alarms["scatter"]
 
 
 def test_a_fall_of_quality_is_broken(april):
-    X, y = odds_month(6)
+    X, y = covariate_shift_month(6)
     before, low = {"value": 0.9, "low": 0.88, "high": 0.92}, {"low": 0.7, "high": 0.8}
     quality = Quality.of("roc_auc", before, {"value": 0.75, **low})
     assert monitor(TRUE, X, y, reference=april, quality=quality).verdict == "degraded"
     quality = Quality.of("roc_auc", before, {"value": 0.895, "low": 0.894, "high": 0.896})
     assert monitor(TRUE, X, y, reference=april, quality=quality).verdict == "ok"
     # other rows may be harder, and the model as right about them as before
-    X, y = odds_month(4, away=1.0)
+    X, y = covariate_shift_month(4, away=1.0)
     quality = Quality.of("roc_auc", before, {"value": 0.75, **low})
     found = monitor(TRUE, X, y, reference=april, quality=quality)
     assert found.verdict == "ok"
@@ -201,7 +211,7 @@ def test_a_fall_of_quality_is_broken(april):
 
 
 def test_a_figure_that_cannot_be_is_said_to_be_for_comparing(april):
-    X, y = odds_month(6)
+    X, y = covariate_shift_month(6)
     quality = Quality("roc_auc", 0.98, 0.06, 1.09, 0.11)
     words = " ".join(str(monitor(TRUE, X, y, reference=april, quality=quality)).split())
     assert "Label shift does not hold" in words
@@ -209,7 +219,7 @@ def test_a_figure_that_cannot_be_is_said_to_be_for_comparing(april):
     assert "Beyond 0" not in str(monitor(TRUE, X, y, reference=april, quality=quality))
 
 
-def test_where_classes_keep_their_look_other_shares_leave_the_line_where_it_is():
+def test_under_label_shift_other_proportions_leave_the_line_where_it_is():
     first, more = (
         make_gaussian_bags(60, 60, shares, random_state=seed)
         for shares, seed in (((0.1, 0.4), 0), ((0.4, 0.8), 1))
@@ -225,7 +235,7 @@ def test_where_classes_keep_their_look_other_shares_leave_the_line_where_it_is()
 
 
 def test_the_worst_bag_is_named(april):
-    X, y = odds_month(8)
+    X, y = covariate_shift_month(8)
     bag = y["bag"].astype(int)
     share = np.where(bag == 11, 0.95, y["proportion"])
     share = np.round(share * np.bincount(bag)[bag]) / np.bincount(bag)[bag]
@@ -274,21 +284,21 @@ def test_several_classes():
 def test_a_reference_survives_a_file(april):
     again = MonitoringReference.from_dict(json.loads(json.dumps(april.to_dict())))
     assert again == april
-    X, y = odds_month(9, more=0.4)
+    X, y = covariate_shift_month(9, more=0.4)
     first, second = (monitor(TRUE, X, y, reference=one) for one in (april, again))
     assert str(first) == str(second)
 
 
 def test_stability_is_zero_for_the_same_rows_and_grows():
-    X, y = odds_month(0)
-    bags, chance = check_bag_target(y), TRUE.predict_proba(X)[:, 1]
-    kept = score_distribution(bags, chance)
-    same = stability_index(kept, bags, chance)
+    X, y = covariate_shift_month(0)
+    bags, probability = check_bag_target(y), TRUE.predict_proba(X)[:, 1]
+    kept = score_distribution(bags, probability)
+    same = stability_index(kept, bags, probability)
     assert same.index == pytest.approx(0, abs=1e-12)
     assert same.p_value == pytest.approx(1)
-    X, y = odds_month(1, away=0.5)
+    X, y = covariate_shift_month(1, away=0.5)
     some = stability_index(kept, check_bag_target(y), TRUE.predict_proba(X)[:, 1])
-    X, y = odds_month(1, away=1.5)
+    X, y = covariate_shift_month(1, away=1.5)
     many = stability_index(kept, check_bag_target(y), TRUE.predict_proba(X)[:, 1])
     assert 0 < some.index < many.index
     assert many.p_value < 1e-6
@@ -316,11 +326,11 @@ def test_columns_that_left_their_range():
 )
 def test_wrong_parameters(april, change, message):
     with pytest.raises(ValueError, match=message):
-        monitor(TRUE, *odds_month(1), reference=april, **change)
+        monitor(TRUE, *covariate_shift_month(1), reference=april, **change)
 
 
 def test_mistakes(april):
-    X, y = odds_month(1, n_bags=4)
+    X, y = covariate_shift_month(1, n_bags=4)
     with pytest.raises(ValueError, match="takes 5 new bags at least, and there are 4"):
         monitor(TRUE, X, y, reference=april)
     with pytest.raises(ValueError, match="A reference takes 5 bags at least, and there are 4"):
@@ -329,18 +339,18 @@ def test_mistakes(april):
     with pytest.raises(ValueError, match="is for 2 classes, and the target has 3"):
         monitor(TRUE, data.X, data.y, reference=april)
     with pytest.raises(ValueError, match="object gives no probabilities to hold counts against"):
-        monitor(object(), *odds_month(1), reference=april)
+        monitor(object(), *covariate_shift_month(1), reference=april)
 
 
 def test_an_evaluation_reports_drift_since_training(april):
     model = TRUE
     for away, words in ((0.0, "No drift of the rows"), (1.5, "Drift: rows differ")):
-        X, y = odds_month(5, away=away)
+        X, y = covariate_shift_month(5, away=away)
         p = model.predict_proba(X)
         found = evaluate(y, log_odds_of(p), probabilities=p, reference=april, n_resamples=50)
         assert words in found.drift[0]
         assert words in str(found)
-    X, y = odds_month(6, more=1.0)
+    X, y = covariate_shift_month(6, more=1.0)
     p = model.predict_proba(X)
     found = evaluate(y, log_odds_of(p), probabilities=p, reference=april, n_resamples=50)
     assert any("counts are" in text for text in found.drift)

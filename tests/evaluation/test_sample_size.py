@@ -310,7 +310,7 @@ def test_bags_that_are_alike_are_warned_of():
     assert "little information" in str(found)
 
 
-def test_the_warning_names_the_classes_that_cannot_be_told_apart():
+def test_the_warning_names_the_classes_that_cannot_be_separated():
     shares = {1: [0.8, 0.1, 0.1], 2: [0.1, 0.45, 0.45], 3: [0.1, 0.46, 0.44]}
     with pytest.warns(UserWarning, match="if 1 and 2 differed"):
         effective_sample_size(bag_target(np.repeat([1, 2, 3], 200), shares))

@@ -153,7 +153,7 @@ def test_settings_that_are_refused(options, sentence):
 @BOTH_METHODS
 def test_two_bags_say_nothing_about_how_bags_vary(method):
     y = bag_target([1, 1, 2, 2], [0.5, 0.5, 1.0, 1.0])
-    with pytest.raises(ValueError, match="2 bags of 2 classes leave nothing over"):
+    with pytest.raises(ValueError, match="2 bags of 2 classes leave no degrees of freedom"):
         estimate("roc_auc", y, [1.0, 2.0, 3.0, 4.0], method=method)
 
 

@@ -28,7 +28,8 @@ from unbag.cli.options import (
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.evaluation import evaluate
-from unbag.evaluation.monitoring import MonitoringReference, MonitoringResult, Quality, monitor
+from unbag.evaluation.monitoring import MonitoringResult, Quality, monitor
+from unbag.evaluation.monitoring_reference import MonitoringReference
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.monitoring import monitoring_page
 from unbag.tables.persistence import ModelFile

@@ -14,7 +14,8 @@ from unbag.evaluation.identification import identification_bounds
 from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
 from unbag.evaluation.label_shift import label_shift_test
 from unbag.evaluation.labelled import estimate_with_labels
-from unbag.evaluation.monitoring import make_monitoring_reference, monitor
+from unbag.evaluation.monitoring import monitor
+from unbag.evaluation.monitoring_reference import make_monitoring_reference
 from unbag.evaluation.permutation_importance import bag_permutation_importance
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sample_size import effective_sample_size

@@ -225,7 +225,7 @@ class BagEffect:
 
     @property
     def message(self) -> str:
-        """The slope, and what it says about the assumptions, in words."""
+        """The slope, and the assumption that it agrees with, in words."""
         if not np.isfinite(self.slope_error) or not np.isfinite(self.slope_label_shift):
             return (
                 "There are too few bags, or features separate classes too little, to compare label "
@@ -321,7 +321,7 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
 
 
 def describe_effect(model: Any) -> str | None:
-    """Describe what a fitted model says of differences between bags; None if it says nothing.
+    """Describe the bag effects of a fitted model; None if it estimates none.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def describe_effect(model: Any) -> str | None:
     dispersion = getattr(model, "dispersion_", 1.0)
     if dispersion > _NOTABLE_DISPERSION:
         facts.append(
-            f"counts vary {dispersion:.2f} times as much as the model says (overdispersion)"
+            f"counts vary {dispersion:.2f} times as much as the model predicts (overdispersion)"
         )
     return ", and ".join(facts) or "no bag effect, no overdispersion"
 

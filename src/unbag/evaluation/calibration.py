@@ -22,7 +22,7 @@ from unbag.weights import decontamination_weights
 
 BinStrategy = Literal["quantile", "uniform"]
 
-# A bag that alone decides some class mean leaves no residual to tell its noise from.
+# A bag that alone decides some class mean leaves no residual to estimate its noise from.
 _NO_RESIDUAL = 1e-9
 
 # Probabilities in single precision do not sum to exactly one.
@@ -63,7 +63,7 @@ def calibration_curve(
     pos_label: Any = None,
     class_prior: Any = "empirical",
 ) -> CalibrationCurve:
-    """Compare predicted probabilities with what bags say about the shares of a class.
+    """Compare predicted probabilities with the proportions of a class that bags show.
 
     With B a bin and ρ the class prior, the observed share estimates P(c | p(X) in B) by
 
@@ -71,7 +71,7 @@ def calibration_curve(
 
     where m_i is the share of bag i that falls into B. For ρ = π the divisor M is the share of all
     instances in B, and O is the mean of their unbiased labels. As W is a least-squares fit of m_i
-    to the proportions γ_i, the residuals of that fit tell how much each bag scatters, and their
+    to the proportions γ_i, the residuals of that fit show how much each bag scatters, and their
     weighted squares (divided by 1 − leverage) sum to the squared standard error.
 
     Parameters
@@ -104,16 +104,16 @@ def calibration_curve(
     """
     bags, probabilities = _check_probabilities(y, probabilities)
     c = _column(bags, pos_label)
-    chance = probabilities if probabilities.ndim == 1 else probabilities[:, c]
+    predicted_p = probabilities if probabilities.ndim == 1 else probabilities[:, c]
     # rows of known label scatter one by one
     bags = bags.with_labelled_rows_apart()[0]
     W = decontamination_weights(bags)
     signed = resolve_class_prior(class_prior, bags.class_shares) * W
     total = signed.sum(axis=1)
-    bin_of = _bins(chance, n_bins, strategy)
+    bin_of = _bins(predicted_p, n_bins, strategy)
     filled, bin_of, count = np.unique(bin_of, return_inverse=True, return_counts=True)
     inside = (bin_of == np.arange(len(filled))[:, None]).astype(float)
-    m, q = bags.means(inside), bags.means(inside * chance)
+    m, q = bags.means(inside), bags.means(inside * predicted_p)
     share = m @ total
     if (share <= 0).any():
         raise ValueError(
@@ -162,11 +162,11 @@ def brier_score_loss(y: Any, probabilities: ArrayLike, *, class_prior: Any = "em
     >>> brier_score_loss([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])
     0.25
     """
-    bags, chance = _check_probabilities(y, probabilities)
-    if chance.ndim == 1:
+    bags, predicted_p = _check_probabilities(y, probabilities)
+    if predicted_p.ndim == 1:
         _column(bags, None)
-        chance = np.column_stack([1 - chance, chance])
-    distance = np.sum(chance**2, axis=1) - 2 * chance.T + 1
+        predicted_p = np.column_stack([1 - predicted_p, predicted_p])
+    distance = np.sum(predicted_p**2, axis=1) - 2 * predicted_p.T + 1
     means = np.sum(bags.means(distance) * decontamination_weights(bags).T, axis=1)
     score = float(resolve_class_prior(class_prior, bags.class_shares) @ means)
     # two classes count every error twice
@@ -175,23 +175,23 @@ def brier_score_loss(y: Any, probabilities: ArrayLike, *, class_prior: Any = "em
 
 def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats]:
     bags = check_bag_target(y)
-    chance = np.asarray(probabilities, dtype=float)
-    if chance.shape not in ((bags.n_instances,), (bags.n_instances, bags.n_classes)):
+    predicted_p = np.asarray(probabilities, dtype=float)
+    if predicted_p.shape not in ((bags.n_instances,), (bags.n_instances, bags.n_classes)):
         raise ValueError(
             f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
-            f"probabilities of shape {chance.shape}."
+            f"probabilities of shape {predicted_p.shape}."
         )
-    check_probabilities_range(chance)
-    if chance.ndim == 2 and np.abs(chance.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
+    check_probabilities_range(predicted_p)
+    if predicted_p.ndim == 2 and np.abs(predicted_p.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
         raise ValueError("The probabilities of all classes must sum to 1 in every row.")
-    return bags, chance
+    return bags, predicted_p
 
 
 def _column(bags: Bags, pos_label: Any) -> int:
     if pos_label is None:
         if bags.n_classes != 2:
             raise ValueError(
-                f"There are {bags.n_classes} classes; say with pos_label which one is meant, or "
+                f"There are {bags.n_classes} classes; name one with pos_label, or "
                 "for a score of all of them give the probabilities of all."
             )
         return 1
@@ -201,8 +201,10 @@ def _column(bags: Bags, pos_label: Any) -> int:
     return int(place[0])
 
 
-def _bins(chance: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
+def _bins(predicted_p: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
     check_count(n_bins, "n_bins")
     check_choice(strategy, get_args(BinStrategy), "strategy")
     inner = np.linspace(0, 1, n_bins + 1)[1:-1]
-    return np.searchsorted(np.quantile(chance, inner) if strategy == "quantile" else inner, chance)
+    return np.searchsorted(
+        np.quantile(predicted_p, inner) if strategy == "quantile" else inner, predicted_p
+    )

@@ -22,7 +22,7 @@ from scipy import sparse
 from unbag._arrays import Floats, Ints
 from unbag.evaluation.lack_of_fit import InBags, Plane
 
-# Values of text that fewer rows hold tell nothing.
+# Values of text that fewer rows hold carry no information.
 _RARE = 5
 
 # Share of entries that are not zero, below which columns are kept sparse.
@@ -47,7 +47,7 @@ class Columns:
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers there are to look at."""
+        """Number of values in all columns."""
         values: Any = self.values
         return int(values.size)
 

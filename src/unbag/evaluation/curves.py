@@ -78,59 +78,6 @@ class RocBand:
     confidence_level: float
 
 
-def roc_band(
-    y: Any,
-    scores: ArrayLike,
-    *,
-    cluster_by_bag: bool = True,
-    confidence_level: float = 0.95,
-    n_resamples: int = 1000,
-    n_points: int = 101,
-    random_state: Any = 0,
-) -> RocBand:
-    """Estimate the ROC curve with a band that holds each of its points with the given chance.
-
-    Parameters
-    ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,)
-        Decision function of every instance.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
-    confidence_level : float, default=0.95
-        How often the band should hold the truth.
-    n_resamples : int, default=1000
-        Draws of the bootstrap.
-    n_points : int, default=101
-        Number of rates of false positives at which the curve is given.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
-
-    Returns
-    -------
-    band : RocBand
-        With ``fpr``, ``tpr``, ``low`` and ``high``.
-
-    Examples
-    --------
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation.curves import roc_band
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> band = roc_band(data.y, data.X[:, 0], n_resamples=100, n_points=11)
-    >>> bool((band.low <= band.high).all()), band.tpr.shape
-    (True, (11,))
-    """
-    sample = make_sample(y, scores, binary="The ROC curve")
-    return make_roc_band(
-        sample,
-        Uncertainty("bootstrap", cluster_by_bag, confidence_level, n_resamples, random_state),
-        n_points,
-    )
-
-
 def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101) -> RocBand:
     """Estimate the ROC curve of a sample with its band."""
     grid = np.linspace(0, 1, n_points)

@@ -1,16 +1,16 @@
-"""The line of mean probabilities and shares over bags, fitted to some bags and held against others.
+"""Regression of observed on predicted bag proportions, in training bags and in new ones.
 
 Let γ_b be the share of a class in bag b and m_b the mean of its probabilities over the rows of b, by a
 model that did not see b. Two straight lines do not depend on which bags there happen to be:
 
 - under covariate shift, γ_b = a + β(m_b − c) on average, with β = 1 for probabilities that hold, and
-  the variance by chance is v_b/n_b, v_b the mean of p(1 − p);
+  the sampling variance is v_b/n_b, v_b the mean of p(1 − p);
 - under label shift, m_b = a + s(γ_b − c) on average, with s the difference of the mean
-  probabilities of the classes, and the variance by chance is that of p within the classes, over n_b.
+  probabilities of the classes, and the sampling variance is that of p within the classes, over n_b.
   It is this line that stays where it is when bags hold more positives than they used to.
 
-Beyond chance, and known noise of the shares, bags scatter by an effect of their own, the variance
-τ² u with u = q(1 − q). A line is fitted with the weights 1/(chance + τ² u), τ² by the method of
+Beyond sampling, and known noise of the proportions, bags have random effects with the variance
+τ² u with u = q(1 − q). A line is fitted with the weights 1/(sampling variance + τ² u), τ² by the method of
 moments (as in `unbag.evaluation.bag_effects`), and all of this is repeated until it agrees.
 
 Whether rows are still those that a model was trained on: their probabilities, and their columns.
@@ -47,7 +47,7 @@ _SURE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class ClassInBags:
-    """A class in bags: what is known of it, and what a model says.
+    """Observed and predicted proportions of a class in bags.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ClassInBags:
 
     @classmethod
     def of(cls, bags: Bags, probabilities: Floats, number: int) -> ClassInBags:
-        """Look at the class of this number; ``probabilities`` are those of the class, by row."""
+        """Summarise the class of this number; ``probabilities`` are those of the class, by row."""
         used = ~bags.labelled
         noise = np.zeros(bags.n_bags) if bags.noise is None else bags.noise[:, number, number]
         p, pq, pp = bags.means(
@@ -100,18 +100,18 @@ class ClassInBags:
         apart = self.shares - self.means
         gap = float(weights @ apart)
         few = len(weights) / (len(weights) - 1)
-        chance = weights**2 @ (self.inner / self.sizes + self.noise)
+        sampling = weights**2 @ (self.inner / self.sizes + self.noise)
         spread = few * (weights**2 @ (apart - gap) ** 2)
-        return gap, float(np.sqrt(max(spread, chance)))
+        return gap, float(np.sqrt(max(spread, sampling)))
 
     def axes(self, direction: ShiftType) -> tuple[Floats, Floats]:
-        """What is told by what: x and y of the line."""
+        """Regressor and response of the line."""
         if direction == "covariate_shift":
             return self.means, self.shares
         return self.shares, self.means
 
-    def chance(self, direction: ShiftType, slope: float) -> Floats:
-        """Variance of y around the line by chance and known noise."""
+    def sampling_variance(self, direction: ShiftType, slope: float) -> Floats:
+        """Variance of the response around the line by sampling and known noise."""
         if direction == "covariate_shift":
             return self.inner / self.sizes + self.noise
         known = np.clip(self.shares, 0, 1)
@@ -131,7 +131,7 @@ class BagLine:
     Attributes
     ----------
     direction : {"covariate_shift", "label_shift"}
-        Whether shares are told by mean probabilities, or mean probabilities by shares.
+        Whether proportions are regressed on mean probabilities, or the other way round.
     centre, intercept, slope : float
         c, a and s.
     intercept_error, slope_error : float
@@ -200,15 +200,15 @@ def fit_line(found: ClassInBags, direction: ShiftType) -> BagLine:
     unit = max(found.share * (1 - found.share), _ROUNDING)
     scatter, slope = 0.0, 1.0
     for _ in range(_ROUNDS):
-        chance = found.chance(direction, slope)
-        weights = 1 / (chance + scatter * unit + _ROUNDING)
+        sampling = found.sampling_variance(direction, slope)
+        weights = 1 / (sampling + scatter * unit + _ROUNDING)
         centre, level, slope, along = _least_squares(x, y, weights)
         rest = y - level - slope * (x - centre)
         # two parameters make residuals smaller than they are around the truth
         few = len(x) / (len(x) - 2)
-        excess = (few * rest**2 - chance) / unit
+        excess = (few * rest**2 - sampling) / unit
         new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
-        settled = abs(new - scatter) <= _SETTLED * (new + float(chance.mean()) / unit)
+        settled = abs(new - scatter) <= _SETTLED * (new + float(sampling.mean()) / unit)
         scatter = new
         if settled:
             break
@@ -227,9 +227,9 @@ def fit_line(found: ClassInBags, direction: ShiftType) -> BagLine:
     )
 
 
-def choose_line(found: ClassInBags, looks: bool) -> BagLine:
-    """The line of the world that bags lean to; under label shift, if it has a slope."""
-    if looks:
+def choose_line(found: ClassInBags, label_shift: bool) -> BagLine:
+    """The line of the assumption that bags agree with; under label shift, if it has a slope."""
+    if label_shift:
         line = fit_line(found, "label_shift")
         if line.sure:
             return line
@@ -237,9 +237,11 @@ def choose_line(found: ClassInBags, looks: bool) -> BagLine:
 
 
 def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
-    """Hold new bags against a line that was fitted to others."""
+    """Compare new bags with a line that was fitted to others."""
     x, y = found.axes(line.direction)
-    weights = 1 / (found.chance(line.direction, line.slope) + line.scatter * line.unit + _ROUNDING)
+    weights = 1 / (
+        found.sampling_variance(line.direction, line.slope) + line.scatter * line.unit + _ROUNDING
+    )
     residual = y - line.at(x)
     centre, level, slope, along = _least_squares(x, residual, weights)
     around = residual - level - slope * (x - centre)
@@ -272,12 +274,12 @@ def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
 
 
 def _scatter_p(squares: Floats, degrees: int, others: float) -> float:
-    """Chance of squares as large as these, beside a variance of so many degrees of freedom."""
+    """P-value of squares as large as these, against a variance of so many degrees of freedom."""
     # squares of normal residuals have a relative variance of 2, those of bags often more: tails
-    # are heavy, and the squares worth fewer
+    # are heavy, and there are fewer degrees of freedom
     mean = max(float(squares.mean()), _ROUNDING)
-    worth = 2 / max(2.0, float(squares.var(ddof=1)) / mean**2)
-    return float(stats.f.sf(squares.sum() / degrees, worth * degrees, others))
+    per_square = 2 / max(2.0, float(squares.var(ddof=1)) / mean**2)
+    return float(stats.f.sf(squares.sum() / degrees, per_square * degrees, others))
 
 
 def _least_squares(x: Floats, y: Floats, weights: Floats) -> tuple[float, float, float, float]:
@@ -288,7 +290,7 @@ def _least_squares(x: Floats, y: Floats, weights: Floats) -> tuple[float, float,
 
 
 def _errors(x: Floats, rest: Floats, weights: Floats, along: float) -> tuple[float, float]:
-    """Standard errors of level and slope: the larger of what weights say and residuals show."""
+    """Standard errors of level and slope: the larger of those by weights and by residuals."""
     few = len(x) / (len(x) - 2)
     level = max(1.0, float(few * (weights**2 @ rest**2) / weights.sum())) / weights.sum()
     slope = max(1.0, float(few * (weights**2 @ (x * rest) ** 2) / along)) / along
@@ -304,8 +306,8 @@ _TENTHS = np.arange(1, 10) / 10
 # Share that a part without rows is taken to have, so that the logarithm exists.
 _LEAST = 1e-4
 
-# Rows outside of the range of training that are worth a word.
-_WORTH_A_WORD = 0.005
+# Smallest share of rows outside the range of training that is reported.
+_REPORTED = 0.005
 
 
 @dataclass(frozen=True)
@@ -317,14 +319,14 @@ class Stability:
 
 
 def score_distribution(bags: Bags, probabilities: Floats) -> dict[str, Any]:
-    """What is to be kept of the probabilities of training rows: tenths, shares and their covariance."""
+    """Summary of the probabilities of training rows: deciles, proportions and their covariance."""
     edges = np.unique(np.quantile(probabilities, _TENTHS))
     shares, covariance = _parts(bags, probabilities, edges)
     return {"edges": edges.tolist(), "shares": shares.tolist(), "covariance": covariance.tolist()}
 
 
 def stability_index(kept: Mapping[str, Any], bags: Bags, probabilities: Floats) -> Stability:
-    """Hold the probabilities of new rows against what `score_distribution` kept."""
+    """Compare the probabilities of new rows with what `score_distribution` kept."""
     before = np.maximum(kept["shares"], _LEAST)
     now, covariance = _parts(bags, probabilities, np.asarray(kept["edges"]))
     together = (covariance + np.asarray(kept["covariance"])) / np.sqrt(np.outer(before, before))
@@ -354,7 +356,7 @@ def column_ranges(X: Any) -> dict[str, list[float]]:
 
 
 def rows_out_of_range(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
-    """Share of rows outside of the range of training, by column, where it is worth a word."""
+    """Share of rows outside of the range of training, by column, where it is large enough to report."""
     found = OutOfRange(ranges)
     found.add(X)
     return found.shares
@@ -375,7 +377,7 @@ class OutOfRange:
         self._seen: Counter[str] = Counter()
 
     def add(self, X: Any) -> None:
-        """Look at more rows; gaps are none of them."""
+        """Count more rows; missing values are skipped."""
         for name, values in _number_columns(X):
             if name in self._ranges:
                 low, high = self._ranges[name]
@@ -384,18 +386,18 @@ class OutOfRange:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of rows outside by column, the largest first, where it is worth a word."""
+        """Share of rows outside by column, the largest first, where it is large enough to report."""
         found = {name: self._outside[name] / n for name, n in self._seen.items() if n}
-        told = {name: share for name, share in found.items() if share > _WORTH_A_WORD}
-        return dict(sorted(told.items(), key=lambda item: -item[1]))
+        reported = {name: share for name, share in found.items() if share > _REPORTED}
+        return dict(sorted(reported.items(), key=lambda item: -item[1]))
 
     @property
     def words(self) -> list[str]:
-        """What is to be said of them."""
+        """A sentence for each column."""
         return [
             f"{shown(name, 40)} leaves the range of training ({self._ranges[name][0]:g} to "
-            f"{self._ranges[name][1]:g}) in {percent(share)} of rows: what the model says of them "
-            "is a guess"
+            f"{self._ranges[name][1]:g}) in {percent(share)} of rows: predictions there are "
+            "extrapolations"
             for name, share in self.shares.items()
         ]
 

@@ -2,7 +2,7 @@
 
 First the verdicts on label shift and covariate shift (`unbag.evaluation.checks`), then estimates:
 by unmixing weights under label shift, by the posterior of the labels given the counts under
-covariate shift, and a sensitivity range beside them (`unbag.evaluation.sensitivity`).
+covariate shift, and a sensitivity range with them (`unbag.evaluation.sensitivity`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from unbag.evaluation.labelled import (
     estimates_from_labels,
 )
 from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
-from unbag.evaluation.monitoring import MonitoringReference, drift_notes
+from unbag.evaluation.monitoring_reference import MonitoringReference, drift_notes
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sample import make_sample
 from unbag.evaluation.sensitivity import (

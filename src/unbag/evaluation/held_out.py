@@ -1,13 +1,13 @@
 r"""Rows as models saw them that were trained without their bags, and how steady these models are.
 
 A bag is scored by a model that did not see it, but not by one that is independent of the other
-bags: what one model learned from bag j it says of bag i, and what another learned from bag i it
-says of bag j. Where scores are all noise these two are the same product, and what bags add to an
+bags: what one model learned from bag j enters its scores of bag i, and what another learned from bag i
+its scores of bag j. Where scores are all noise these two are the same product, and what bags add to an
 estimate is correlated in pairs: its variance is twice what bags seem to show. Where they are all
 signal, nothing of the kind happens. In between the variance is 1 + u times as large, with u the
 share of noise in scores. Models of two of K folds have K − 2 of K − 1 parts of their bags in
 common, so that their noise is correlated by (K − 2)/(K − 1) and their scores by 1 − u/(K − 1): that
-tells u.
+gives u.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COMMON_ROWS = 2000
 
 
 class FoldScores(NamedTuple):
-    """What the model of one fold says of the rows held out.
+    """Scores of the rows held out by the model of one fold.
 
     For several classes there is a column of scores and of log-odds for each, and no rank. Log-odds
     of a model without probabilities are not a number.

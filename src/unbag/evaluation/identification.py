@@ -1,6 +1,6 @@
 r"""What a measure can be at all: its extremes over every labelling that agrees with the counts.
 
-No assumption is made, neither about looks nor about odds. Let h be a number of every row that does
+No assumption on bags is made. Let h be a number of every row that does
 not depend on labels, and T = Σ_j y_j h_j its sum over the positives. With the size N and the number
 K of positives given, all measures of two classes are functions of one such T:
 
@@ -101,7 +101,7 @@ def identification_bounds(
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
     confidence_level : float, default=0.95
-        Where counts carry noise: the chance that all true counts lie within the limits that are
+        Where counts carry noise: the probability that all true counts lie within the limits that are
         allowed for them, for normal or Laplace noise. A share that is not that of a whole count
         may stand for either of the two next to it.
     **options
@@ -170,11 +170,11 @@ class Brier(Risk):
 
     def statistics(self, sample: Sample) -> Floats:
         """Squared distance from each class."""
-        chance = sample.scores
-        check_probabilities_range(chance)
-        if chance.ndim == 1:
-            return np.stack([chance**2, (1 - chance) ** 2])
-        return np.sum(chance**2, axis=1) - 2 * chance.T + 1
+        p = sample.scores
+        check_probabilities_range(p)
+        if p.ndim == 1:
+            return np.stack([p**2, (1 - p) ** 2])
+        return np.sum(p**2, axis=1) - 2 * p.T + 1
 
 
 def in_these_rows(measure: Measure) -> ByClassMeans:
@@ -219,7 +219,7 @@ def allowed_counts(bags: Bags, confidence_level: float) -> AllowedCounts:
     if absent.any():
         raise ValueError(
             f"These bags hold no row of class {bags.class_names[absent.argmax()]}, so that there "
-            "is nothing to tell apart."
+            "are no classes to compare."
         )
     return found
 

@@ -18,7 +18,7 @@ from unbag.bags.targets import read_labels
 from unbag.evaluation.sample import Sample
 from unbag.observations.count_likelihood import label_posteriors
 
-# Labels of each class without which nothing can be told.
+# Labels of each class without which nothing can be estimated.
 FEWEST_LABELS = 5
 
 # How far scores, and ranks in their place, are stretched at most to become log-odds.
@@ -33,7 +33,7 @@ _BLOCK = 2**22
 class Draw:
     """The labelled rows, with their class numbers and weights, and the bags they were drawn from.
 
-    Weights are one by the chance of a row, scaled to sum to the number of all rows.
+    Weights are one over the probability that a row was drawn, scaled to sum to the number of all rows.
     """
 
     rows: Ints
@@ -103,7 +103,7 @@ def _all_in_one(bags: Bags) -> Bags:
 
 
 class Imputation(NamedTuple):
-    """Imputations at all labels, and the labelled rows that had no say in them."""
+    """Imputations at all labels, and the labelled rows that they were not chosen by."""
 
     probabilities: Floats  # (n_classes, n_instances)
     unseen: Bools  # (n_labels,)
@@ -153,8 +153,8 @@ def fit_imputations(drawn: Draw, candidates: Sequence[Floats]) -> Imputations:
     each = np.arange(len(drawn.rows))
     likelihood = np.empty((len(candidates), len(each)))
     for number, imputation in enumerate(candidates):
-        chance = imputation[:, drawn.rows][drawn.labels, each]
-        likelihood[number] = drawn.weights * np.log(np.maximum(chance, 1e-9))
+        likely = imputation[:, drawn.rows][drawn.labels, each]
+        likelihood[number] = drawn.weights * np.log(np.maximum(likely, 1e-9))
     fold = each % _N_FOLDS
     without = np.stack([np.sum(likelihood, axis=1, where=fold != f) for f in range(_N_FOLDS)])
     best = without.argmax(axis=1)[fold]

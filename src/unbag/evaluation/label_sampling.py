@@ -23,7 +23,7 @@ from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import Area, Cost, Measure, RowMeasure, get_measure
 from unbag.evaluation.sample import Sample, make_sample
 
-# Part of the chance to be drawn that is the same for all rows: what a model is sure of, and wrong,
+# Part of the sampling probability that is the same for all rows: what a model is sure of, and wrong,
 # must be found as well.
 _EVEN = 0.5
 _N_STRATA = 10
@@ -57,7 +57,7 @@ def required_labels(
         ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
         ``"f1"`` or ``"corrected_risk"``.
     labels : array-like of shape (n_instances,), optional
-        Some labels that are known already, drawn at random: fifty say more than the model does.
+        Some labels that are known already, drawn at random: fifty are better than the model's probabilities.
     confidence_level : float, default=0.95
         How often the interval should hold the truth.
     **options
@@ -96,11 +96,11 @@ def required_labels(
 def sample_rows_to_label(
     n: int, y: Any, scores: ArrayLike, *, random_state: Any = None
 ) -> tuple[Ints, Floats]:
-    """Choose rows whose labels would tell most, with the weights that keep estimates right.
+    """Choose rows whose labels are most informative, with sampling weights.
 
     Rows are drawn from strata of similar scores, and within those spread over the bags. Every row
-    has a chance to be drawn, half of it the same for all; the other half goes to rows that are
-    hard to tell and matter much, by the model's own probabilities.
+    has a probability of being drawn, half of it the same for all; the other half goes to rows that are
+    uncertain and matter much, by the model's own probabilities.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def sample_rows_to_label(
     rows : ndarray of shape (n,)
         Their positions, rising.
     weights : ndarray of shape (n,)
-        One by the chance of each to be drawn.
+        One over the probability of each to be drawn.
 
     Examples
     --------
@@ -139,13 +139,13 @@ def sample_rows_to_label(
         raise ValueError(f"n must be a whole number from 1 to the {size} rows, not {n!r}.")
     rng = check_random_state(random_state)
     two = sample.bags.n_classes == 2
-    chance = _chances(int(n), _deviations(Area() if two else Cost(), sample))
+    drawn = _sampling_probabilities(int(n), _deviations(Area() if two else Cost(), sample))
     order = np.lexsort((rng.uniform(size=size), sample.bags.index, _strata(sample.scores)))
     # equal steps from a random start through the rows laid out by their probabilities
-    total = np.cumsum(chance[order])
+    total = np.cumsum(drawn[order])
     total[-1] = n
     rows = np.sort(order[np.diff(np.floor(total + rng.uniform()), prepend=0.0) > 0])
-    return rows, 1 / chance[rows]
+    return rows, 1 / drawn[rows]
 
 
 def _deviations(measure: Measure, sample: Sample) -> Floats:
@@ -164,18 +164,18 @@ def _deviations(measure: Measure, sample: Sample) -> Floats:
     return np.sqrt(np.where(variance > _ROUNDING, variance, 0.0))
 
 
-def _chances(n: int, deviations: Floats) -> Floats:
+def _sampling_probabilities(n: int, deviations: Floats) -> Floats:
     """Chance of each row to be drawn: they sum to n, and none is above 1."""
     size, total = len(deviations), deviations.sum()
     share = np.full(size, 1 / size)
     if total > 0:
         share = _EVEN / size + (1 - _EVEN) * deviations / total
-    chance = n * share
-    while (chance > 1).any():
-        sure = chance >= 1
+    drawn = n * share
+    while (drawn > 1).any():
+        sure = drawn >= 1
         left = n - np.count_nonzero(sure)
-        chance = np.where(sure, 1.0, left * share / share[~sure].sum() if left else 0.0)
-    return chance
+        drawn = np.where(sure, 1.0, left * share / share[~sure].sum() if left else 0.0)
+    return drawn
 
 
 def _strata(scores: Floats) -> Ints:

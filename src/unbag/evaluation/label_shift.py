@@ -150,8 +150,7 @@ def label_shift_test(
     X : array-like or data frame of shape (n_instances,) or (n_instances, n_features)
         Scores of a classifier, or features as numbers without missing values. May be sparse.
     y : structured array from `unbag.bag_target`
-        Proportions are taken for the exact shares in the bag, unless it says how uncertain
-        they are.
+        Proportions are taken for the exact shares in the bag, unless it gives their noise.
     groups : array-like of shape (n_instances,), optional
         Bags of different groups are not compared. Out-of-fold scores need this: those of each
         fold come from another function, so give the number of the fold.
@@ -167,7 +166,7 @@ def label_shift_test(
     Notes
     -----
     Half of the alpha is for features (each one's lack of fit over all bags), half for single
-    bags; within either half Holm's correction keeps the chance of any false alarm.
+    bags; within either half Holm's correction controls the probability of any false rejection.
 
     A drift linear in the proportions cannot be seen as such. If the mean rank in bag i shifts by
     a + bᵀγ_i, its mean is Σ_c γ_i[c] (θ_c + a + b_c): just what classes with other means would
@@ -177,7 +176,7 @@ def label_shift_test(
     Instances of a bag that are alike for reasons of their own (one household, one shift) make bag
     means scatter as a drift does, and are found as well: with correlations of .005 to .05 in bags
     of a hundred, in a fifth of cases to nearly all. Estimates by whole bags do not suffer from
-    that; the verdict of `unbag.evaluation.evaluate` looks at more than this test.
+    that; the verdict of `unbag.evaluation.evaluate` rests on more than this test.
 
     Where several bags drift, they also pull at the line or plane that all bags are compared with.
     The test as a whole does not suffer from that, but the bags it names may then be sound ones.
@@ -215,7 +214,7 @@ def label_shift_test(
 
 
 class _Tables:
-    """Gathers what the columns say, so that no table of bags times columns is ever held."""
+    """Gathers the tests of columns, so that no table of bags times columns is ever held."""
 
     def __init__(self, n_features: int, n_bags: int) -> None:
         self.numbers = np.full((4, n_features), np.nan)
@@ -226,7 +225,7 @@ class _Tables:
         self.tested = 0
 
     def add(self, block: list[TestedColumn], planes: list[Plane], alpha: float) -> None:
-        """Test some columns together, and add up what planes say of each."""
+        """Test some columns together, and add up the planes of each."""
         positions = np.array([position for position, _ in block])
         sums = np.zeros((2, len(LackMoments._fields), len(block)))
         information, df, n_planes = np.zeros((3, len(block)))
@@ -340,11 +339,11 @@ def _planes(bags: Bags, groups: ArrayLike | None) -> tuple[Bags, list[Plane], li
     if not planes:
         what = "No group has" if groups is not None else "There are not"
         raise ValueError(
-            f"{what} more bags than classes, of proportions that tell the classes apart, and with "
+            f"{what} more bags than classes, of proportions that separate the classes, and with "
             "more than one row in some of them; nothing can be tested."
         )
     if silent:
-        notes.append(f"Groups of too few or too similar bags say nothing: {listing(silent)}.")
+        notes.append(f"Groups of too few or too similar bags are not tested: {listing(silent)}.")
     return bags, planes, notes
 
 

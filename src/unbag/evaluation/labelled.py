@@ -1,8 +1,8 @@
-r"""A few labels for truth, the bags for precision: estimates that hold in any world.
+r"""A few labels for truth, the bags for precision: estimates without an assumption on bags.
 
 Let y_jc say whether row j is of class c, and p_jc be *imputations*: probabilities that add up to the counts
-of every bag. Where the labels of some rows, drawn at random, are known, with w_j one by the chance
-that row j was drawn,
+of every bag. Where the labels of some rows, drawn at random, are known, with w_j one over the
+probability that row j was drawn,
 
     Σ_j p_jc h_j + Σ over labelled j of w_j (y_jc − p_jc)(h_j − c_b)
 
@@ -14,15 +14,13 @@ over the bag weighed by p(1 − p), which is best if the imputations are right.
 
 Imputations are the probabilities of the labels given scores and counts (`unbag.observations.count_likelihood`),
 with scores stretched by a number that is chosen by the labels. For the standard error it is chosen
-in ten folds, so that no row has a say in the imputation that it is compared with. Every measure is a
+in ten folds, so that no row takes part in choosing the imputation that it is compared with. Every measure is a
 function of class means of such sums (`unbag.evaluation.identification.in_these_rows`), and the number of
 rows of each class is known.
 
-Differences are skewed, since a few rows are not at all what they look like, and a sample without
-such a row looks too good and too sure. Intervals are therefore those of Hall's cubic
+Differences are skewed, since a few rows are far from their imputations, and a sample without
+such a row gives estimates that are too high and too sure. Intervals are therefore those of Hall's cubic
 transformation of Student's t.
-
-What labels and bags say together of a classifier.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ from unbag.evaluation.uncertainty import Estimate
 
 @dataclass(frozen=True)
 class LabelledEstimate(Estimate):
-    """An estimate from labels and bags, beside that from the labels alone.
+    """An estimate from labels and bags, and that from the labels alone.
 
     Attributes
     ----------
@@ -72,12 +70,11 @@ class LabelledEstimate(Estimate):
     bounded : bool
         Whether the measure lies between 0 and 1.
     assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
-        What it rests on: classes that look the same in all bags; rows that have the same odds in
-        all bags; next to nothing; the first and the third, whichever is right; labels.
+        What it rests on.
     verdict : Verdict or None
         What speaks for and against it.
     alone : Estimate
-        What the labels tell by themselves, as if there were no bags and no other scores.
+        The estimate from the labels by themselves.
     n_labels : int
         Number of labels.
     uses_bags : bool
@@ -90,7 +87,7 @@ class LabelledEstimate(Estimate):
 
 
 # Bags are left aside where they make an interval wider by more than this factor. To take always
-# what looks surer would favour draws that look too good.
+# what is narrower would favour draws with errors that are too small.
 _WIDEST = 1.05
 
 # The whole skewness of a sample overcorrects; with this much of it 95% intervals from 200 labels
@@ -126,11 +123,11 @@ def estimate_with_labels(
     labels : array-like of shape (n_instances,), optional
         Labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. The rows must have
         been drawn at random, or by `sample_rows_to_label`. By default the labels that were given to
-        `unbag.bag_target`; as such rows have left their bags, bags then only tell how many
+        `unbag.bag_target`; as such rows have left their bags, bags then only give how many
         rows of each class there are in all.
     weights : array-like of shape (n_instances,), optional
-        One by the chance that a row was drawn to be labelled, as `sample_rows_to_label` gives it; only
-        those of labelled rows are read. By default all rows had the same chance.
+        One over the probability that a row was drawn to be labelled, as `sample_rows_to_label` gives it; only
+        those of labelled rows are read. By default all rows had the same probability.
     confidence_level : float, default=0.95
         How often the interval should hold the truth, over draws of the labelled rows.
     **options
@@ -302,7 +299,7 @@ def _interval(
     )
     if bounded:
         exact = _exact_reach(drawn, confidence_level)
-        # labels without an error have no variance, and say no more than their number allows
+        # labels without an error have no variance, and show no more than their number allows
         if error == 0 or value >= 1:
             low = min(low, value - exact)
         if error == 0 or value <= 0:

@@ -25,7 +25,7 @@ instances, so that fourth moments cancel and heavy tails do no harm; its varianc
 
 All this trusts θ. Bags that drift can tilt the plane until the classes seem further apart than the
 values within bags are: hardly any variance within classes is left, and what is left is known so
-badly that nothing could be significant. Two bounds hold whatever θ is, and are tested beside T:
+badly that nothing could be significant. Two bounds hold whatever θ is, and are tested with T:
 
 * v_i ≤ E S_i. So T with S_i in the place of s_i² has a mean of at most 0 (the *plain* lack of fit);
   it is weaker where classes are far apart, but no plane can spoil it.
@@ -118,7 +118,7 @@ class InBags(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LackOfFit:
-    """What columns say on one plane."""
+    """Tests of columns on one plane."""
 
     refined: LackMoments  # with the variance within classes
     plain: LackMoments  # with the variance within bags
@@ -157,7 +157,7 @@ class Plane:
         self.V = np.zeros_like(D) if noise is None else np.asarray(noise)
         self.plural = bags.sizes > 1
         self.within = np.maximum(bags.sizes - 1, 1)
-        # a single row is of one class: a share between 0 and 1 can only be its chance
+        # a single row is of one class: a share between 0 and 1 can only be its probability
         self.nV = np.where((n == 1) & (self.V == 0).all(axis=(1, 2), keepdims=True), D, n * self.V)
         # noise V makes D too small by V, while residuals vary by nV more
         self.K = n * (D + self.V) / self.within[:, None, None] - self.nV

@@ -7,7 +7,7 @@ statistics, and is a function of their class means:
 | --- | --- | --- |
 | rates, accuracy, precision, cost | 1[predicted class = k] | of the confusion matrix |
 | risk | ℓ(f(x), k) | Σ_c π_c E[ℓ(f(X), c) | c] |
-| area under the ROC curve | 1[f(x) in cell k] | chance that a positive outranks a negative |
+| area under the ROC curve | 1[f(x) in cell k] | probability that a positive outranks a negative |
 
 Its *influence* φ_c(x), the derivative of the measure with respect to the distribution of class c
 at x, makes any of them a linear statistic, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i), up to terms
@@ -90,7 +90,7 @@ class ValueTally:
 
 @dataclass(frozen=True, eq=False)
 class CellTally:
-    """Statistics that say in which cell an instance lies; counted, so that many cells are cheap.
+    """Statistics of the cell in which an instance lies; counted, so that many cells are cheap.
 
     ``offset`` is what sharing a cell takes from the value, and is put back; ``place`` is the cell
     of every bag that each row lies in, counted through, where rows are at hand.
@@ -425,7 +425,7 @@ MEASURES: dict[str, Callable[..., RowMeasure]] = {
 
 
 def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, RowMeasure]:
-    """What evaluations look at, by name."""
+    """Measures of an evaluation, by name."""
     found: dict[str, RowMeasure] = {
         "balanced_accuracy": Cost(threshold, complement=True),
         "accuracy": Cost(threshold, class_prior, complement=True),
@@ -478,5 +478,5 @@ def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasur
     try:
         return MEASURES[measure](**options)
     except TypeError:
-        told = f"The measure {measure!r} does not take all of {quoted(options)}."
-        raise ValueError(told) from None
+        message = f"The measure {measure!r} does not take all of {quoted(options)}."
+        raise ValueError(message) from None

@@ -20,34 +20,30 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
-from scipy.special import expit, softmax
 
 from unbag._arrays import Floats
 from unbag._checks import check_inside
 from unbag._text import WIDTH, listing, measure_words, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities
-from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95, ShiftType, estimate_bag_effect
+from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95
 from unbag.evaluation.drift import (
-    BagLine,
-    ClassInBags,
-    LineComparison,
-    Stability,
-    choose_line,
-    column_ranges,
-    compare_with_line,
     rows_out_of_range,
-    score_distribution,
-    stability_index,
 )
-from unbag.evaluation.held_out import OutOfFold, cross_fit
+from unbag.evaluation.monitoring_reference import (
+    CHANGED,
+    SURE,
+    ClassMonitoring,
+    MonitoringReference,
+    compare_class,
+)
 from unbag.model_selection.fitted import check_gives_chances
 
 MonitorVerdict = Literal["ok", "prior_shift", "degraded"]
@@ -58,10 +54,7 @@ _TESTS = 5
 # Scatter, and a fall of quality, that matter at all.
 _LEAST_SCATTER, _LEAST_FALL = 1.25, 0.01
 
-# A population stability index, and its p-value, from which on rows count as changed.
-_CHANGED, _SURE = 0.1, 0.01
-
-# Relative standard error from which on a slope says nothing.
+# Relative standard error from which on a slope is unknown.
 _SLOPE_UNKNOWN = 1.0
 
 _ROUNDS, _SETTLED = 200, 1e-10
@@ -109,155 +102,6 @@ class Quality:
         return float(stats.norm.cdf((self.now - self.before) / error)) if error > 0 else np.nan
 
 
-@dataclass(frozen=True)
-class ClassReference:
-    """A class in the training bags, as predicted by models that did not see them.
-
-    Attributes
-    ----------
-    line : BagLine
-        Of proportions and mean probabilities of bags.
-    gap, gap_error : float
-        Proportion minus mean probability over all rows, and its standard error.
-    rows : mapping
-        Deciles of the probabilities, for the population stability index.
-    """
-
-    line: BagLine
-    gap: float
-    gap_error: float
-    rows: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class MonitoringReference:
-    """Summary of the training bags that `monitor` compares new bags with.
-
-    Attributes
-    ----------
-    n_bags : int
-        Number of bags.
-    class_shares : tuple of float
-        Class prior of the model's probabilities.
-    classes : tuple of ClassReference
-        The second of two classes, or each of several.
-    columns : mapping of str to (low, high)
-        Range of each numeric column.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import make_monitoring_reference
-    >>> from unbag.evaluation.monitoring import MonitoringReference
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
-    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(data.X, data.y)
-    >>> reference = make_monitoring_reference(model, data.X, data.y)
-    >>> reference.n_bags
-    20
-    >>> MonitoringReference.from_dict(reference.to_dict()) == reference
-    True
-    """
-
-    n_bags: int
-    class_shares: tuple[float, ...]
-    classes: tuple[ClassReference, ...]
-    columns: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def numbers(self) -> list[int]:
-        """Numbers of the classes that are monitored."""
-        return _numbers(len(self.class_shares))
-
-    @property
-    def shift_type(self) -> ShiftType:
-        """Assumption that the training bags agree with: label shift or covariate shift."""
-        return self.classes[0].line.direction
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, lists and mappings, for a file.
-
-        Returns
-        -------
-        kept : dict
-            Plain numbers, lists and mappings.
-        """
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` returned.
-
-        Parameters
-        ----------
-        kept : mapping
-            The dictionary.
-
-        Returns
-        -------
-        reference : MonitoringReference
-            The same as before.
-        """
-        classes = tuple(
-            ClassReference(**{**one, "line": BagLine(**one["line"])}) for one in kept["classes"]
-        )
-        return cls(kept["n_bags"], tuple(kept["class_shares"]), classes, kept["columns"])
-
-
-@dataclass(frozen=True, eq=False)
-class ClassMonitoring:
-    """A class in the new bags against what was expected of it.
-
-    Attributes
-    ----------
-    name : object
-        The class.
-    expected, observed : float
-        Sum of its probabilities over all rows, and its count.
-    ratio, ratio_error : float
-        Observed over expected, with its standard error, clustered by bag.
-    totals_p : float
-        P-value of the totals.
-    line : BagLine
-        Of the training bags.
-    change : LineComparison
-        The new bags against it. Under covariate shift, slope and scatter are tested after
-        probabilities were moved to the new totals.
-    rows : Stability
-        Of the probabilities of the class.
-    """
-
-    name: Any
-    expected: float
-    observed: float
-    ratio: float
-    ratio_error: float
-    totals_p: float
-    line: BagLine
-    change: LineComparison
-    rows: Stability
-
-    @property
-    def slope_ratio(self) -> float:
-        """Slope of the new bags over that in training."""
-        return 1 + self.change.slope / self._slope_before
-
-    @property
-    def slope_ratio_error(self) -> float:
-        """Its standard error."""
-        return self.change.slope_error / self._slope_before
-
-    @property
-    def _slope_before(self) -> float:
-        # a line without a slope is as steep as its error allows
-        return max(self.line.slope, self.line.slope_error)
-
-    @property
-    def scatter_ratio(self) -> float:
-        """Chi-square of the new bags around their line over its degrees of freedom."""
-        return self.change.chi_square / self.change.degrees
-
-
 @dataclass(frozen=True, eq=False)
 class MonitoringResult:
     """Whether a model still holds; made by `monitor`. Printing it shows the tests.
@@ -294,7 +138,7 @@ class MonitoringResult:
     def rows_changed(self) -> bool:
         """Whether rows differ from those of training by more than bags differ."""
         return any(
-            one.rows.index > _CHANGED and one.rows.p_value < _SURE / len(self.classes)
+            one.rows.index > CHANGED and one.rows.p_value < SURE / len(self.classes)
             for one in self.classes
         )
 
@@ -312,7 +156,7 @@ class MonitoringResult:
             found["shift"] |= change.shift_p < alpha and abs(change.shift) > self.tolerance * base
             bent = change.slope_p < alpha and abs(one.slope_ratio - 1) > 2 * self.tolerance
             found["flatter"] |= bent and one.slope_ratio < 1
-            # weak models look weaker in training, where bags are held out, than later
+            # slopes of weak models are less in training, where bags are held out, than later
             found["steeper"] |= bent and one.slope_ratio > 1 and one.line.sure
             found["scatter"] |= change.scatter_p < alpha and one.scatter_ratio > _LEAST_SCATTER
         found["quality"] = self._fallen(self.alpha / _TESTS)
@@ -423,8 +267,8 @@ class MonitoringResult:
         rows = "changed" if self.rows_changed else "no change found"
         texts = [
             f"Rows: {rows}. The population stability index of the probabilities is "
-            f"{index.index:.2f} ({p_text(index.p_value)}, clustered by bag); above {_CHANGED:g} "
-            f"with p < {_SURE:g} it is a change."
+            f"{index.index:.2f} ({p_text(index.p_value)}, clustered by bag); above {CHANGED:g} "
+            f"with p < {SURE:g} it is a change."
         ]
         if self.out_of_range:
             shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in self.out_of_range.items()]
@@ -467,64 +311,6 @@ class MonitoringResult:
 
 def _limits(value: float, error: float) -> tuple[float, float]:
     return value - NORMAL_95 * error, value + NORMAL_95 * error
-
-
-def make_monitoring_reference(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    cv: Any = 5,
-    out_of_fold: OutOfFold | None = None,
-) -> MonitoringReference:
-    """Summarise the training bags for `monitor`.
-
-    Parameters
-    ----------
-    model : classifier or pipeline
-        Clones of it are fitted without each fold; its probabilities are for the class prior
-        "empirical".
-    X : array or data frame with n_instances rows
-        The rows of training.
-    y : structured array from `unbag.bag_target`
-        Their bags.
-    cv : int, splitter or iterable, default=5
-        Folds of whole bags.
-    out_of_fold : OutOfFold, optional
-        From `unbag.evaluation.cross_fit`, if scores of the folds are known already.
-
-    Returns
-    -------
-    reference : MonitoringReference
-        Argument of `monitor`; ``to_dict`` prepares it for a file.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import make_monitoring_reference, monitor
-    >>> april, may = (make_gaussian_bags(n_bags=40, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
-    >>> reference = make_monitoring_reference(model, april.X, april.y)
-    >>> monitor(model, may.X, may.y, reference=reference).verdict
-    'ok'
-    """
-    bags = check_bag_target(y)
-    n_bags = int((~bags.labelled).sum())
-    if n_bags < FEWEST_BAGS:
-        raise ValueError(f"A reference takes {FEWEST_BAGS} bags at least, and there are {n_bags}.")
-    if out_of_fold is None:
-        out_of_fold = cross_fit(model, X, y, cv=cv)
-    table = _probabilities(out_of_fold.log_odds)
-    effect = estimate_bag_effect(bags, table.T)
-    classes = []
-    for number in _numbers(bags.n_classes):
-        found = ClassInBags.of(bags, table[:, number], number)
-        line = choose_line(found, effect.prefers_label_shift)
-        rows = score_distribution(bags, table[:, number])
-        classes.append(ClassReference(line, *found.total_gap(), rows))
-    shares = tuple(map(float, bags.class_shares))
-    return MonitoringReference(n_bags, shares, tuple(classes), column_ranges(X))
 
 
 def monitor(
@@ -593,7 +379,7 @@ def monitor(
     prior = _prior_for_totals(probabilities, before, bags)
     moved = adjust_probabilities(probabilities, before, prior)
     classes = tuple(
-        _compare_class(bags, number, one, probabilities[:, number], moved[:, number])
+        compare_class(bags, number, one, probabilities[:, number], moved[:, number])
         for number, one in zip(reference.numbers, reference.classes, strict=True)
     )
     return MonitoringResult(
@@ -605,18 +391,6 @@ def monitor(
         alpha=alpha,
         tolerance=tolerance,
     )
-
-
-def _numbers(n_classes: int) -> list[int]:
-    return [1] if n_classes == 2 else list(range(n_classes))
-
-
-def _probabilities(log_odds: Floats) -> Floats:
-    if not np.isfinite(log_odds).all():
-        raise ValueError("Monitoring takes a model with predict_proba.")
-    if log_odds.ndim == 1:
-        return np.column_stack([expit(-log_odds), expit(log_odds)])
-    return np.asarray(softmax(log_odds, axis=1))
 
 
 def _check(bags: Bags, reference: MonitoringReference, alpha: float, tolerance: float) -> None:
@@ -649,37 +423,6 @@ def _prior_for_totals(probabilities: Floats, before: Floats, bags: Bags) -> Floa
     return prior
 
 
-def _compare_class(
-    bags: Bags, number: int, before: ClassReference, probabilities: Floats, moved: Floats
-) -> ClassMonitoring:
-    found = ClassInBags.of(bags, probabilities, number)
-    line = before.line
-    change = compare_with_line(line, found)
-    if line.direction == "covariate_shift":
-        # the effect of other totals on this line is undone before its slope is tested
-        now = ClassInBags.of(bags, moved, number)
-        centred = replace(line, centre=now.mean, intercept=now.share, share=now.share)
-        again = compare_with_line(centred, now)
-        names = ("slope", "slope_error", "slope_p", "chi_square", "degrees", "scatter_p")
-        change = change._replace(**{name: getattr(again, name) for name in names})
-    gap, error = found.total_gap()
-    both = float(np.hypot(error, before.gap_error))
-    totals_p = 2 * stats.t.sf(abs(gap - before.gap) / both, len(found.sizes) - 1)
-    mean = max(found.mean, 1e-12)
-    n_rows = float(found.sizes.sum())
-    return ClassMonitoring(
-        name=bags.class_names[number],
-        expected=n_rows * found.mean,
-        observed=n_rows * found.share,
-        ratio=found.share / mean,
-        ratio_error=both / mean,
-        totals_p=float(totals_p),
-        line=line,
-        change=change,
-        rows=stability_index(before.rows, bags, probabilities),
-    )
-
-
 def _by_bag(
     bags: Bags,
     reference: MonitoringReference,
@@ -704,53 +447,3 @@ def _by_bag(
         "observed": bags.proportions[used, numbers],
         "z": z[chosen, np.arange(len(used))],
     }
-
-
-def drift_notes(
-    reference: MonitoringReference, y: Any, probabilities: ArrayLike, X: Any = None
-) -> tuple[str, ...]:
-    """Compare new rows and their counts with those of training, in sentences.
-
-    Parameters
-    ----------
-    reference : MonitoringReference
-        Of the training bags.
-    y : structured array from `unbag.bag_target`
-        The new bags.
-    probabilities : array-like of shape (n_instances, n_classes)
-        Of the model for the new rows.
-    X : array or data frame, optional
-        The new rows.
-    """
-    bags = check_bag_target(y)
-    table = np.asarray(probabilities, dtype=float)
-    table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
-    if bags.n_classes != len(reference.class_shares) or bags.n_bags < FEWEST_BAGS:
-        return ()
-    notes = []
-    numbers, classes = reference.numbers, reference.classes
-    rows = [
-        stability_index(one.rows, bags, table[:, k])
-        for k, one in zip(numbers, classes, strict=True)
-    ]
-    worst = max(rows, key=lambda one: one.index)
-    found = f"population stability index {worst.index:.2f}, {p_text(worst.p_value)}"
-    if worst.index > _CHANGED and worst.p_value < _SURE / len(rows):
-        notes.append(f"Drift: rows differ from those of training ({found}).")
-    else:
-        notes.append(f"No drift of the rows since training found ({found}).")
-    for k, one in zip(numbers, classes, strict=True):
-        now = ClassInBags.of(bags, table[:, k], k)
-        gap, error = now.total_gap()
-        both = float(np.hypot(error, one.gap_error))
-        if abs(gap - one.gap) > 1.5 * NORMAL_95 * both:
-            name = "" if len(classes) == 1 else f" of class {shown(bags.class_names[k], 40)}"
-            notes.append(
-                f"Drift: counts{name} are {now.share / max(now.mean, 1e-12):.2f} times those that the "
-                "model predicts; see unbag monitor."
-            )
-    out = rows_out_of_range(reference.columns, X) if X is not None else {}
-    if out:
-        shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in out.items()]
-        notes.append(f"Columns with rows outside the range of training: {listing(shares)}.")
-    return tuple(notes)

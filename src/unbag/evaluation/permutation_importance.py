@@ -1,16 +1,16 @@
-"""Which columns a model goes by, told from bags alone.
+"""Which columns a model uses, estimated from bags alone.
 
 A column is shuffled over all rows, and the model scores them again: how much less probable are the
 counts of the bags now? Shuffling *within* bags would not do. It leaves every bag the values that it
 had, so that mean probabilities of bags, and with them the likelihood of their counts, hardly change
-however much the model goes by the column. Shuffled over all rows, a column tells bags apart no
+however much the model uses the column. Shuffled over all rows, a column separates bags no
 longer, nor rows.
 
 Told is what is lost of what the model explains: with L the negative log-likelihood of the counts,
 
     (L(column shuffled) − L(model)) / (L(shares alone) − L(model)),
 
-0 for a column that the model does not look at. Columns that say the same stand in for each other,
+0 for a column that the model does not use. Columns with the same information stand in for each other,
 and what works together is lost with each of its parts, so that losses need not add up to one.
 """
 
@@ -101,8 +101,8 @@ def bag_permutation_importance(
 ) -> PermutationImportance:
     """Tell which columns a fitted model goes by: what it loses if one of them is shuffled.
 
-    No label is needed. Bags that the model was trained on tell what it has learned, whether that
-    holds elsewhere or not; others tell what it is good for.
+    No label is needed. Bags that the model was trained on show what it has learned, whether that
+    holds elsewhere or not; others show how well it predicts.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def bag_permutation_importance(
     Returns
     -------
     found : PermutationImportance
-        Print it, or look at ``columns`` and ``loss``.
+        Print it, or take ``columns`` and ``loss``.
 
     Examples
     --------
@@ -144,24 +144,24 @@ def bag_permutation_importance(
             f"There are {len(names):,} columns, and this takes {MOST_SHUFFLED} at most."
         )
     likelihood = _Likelihood(model, bags)
-    told, alone = likelihood(table), likelihood.of_shares()
-    if alone <= told:
+    full, alone = likelihood(table), likelihood.of_shares()
+    if alone <= full:
         raise ValueError("The model makes the counts no more probable than the shares alone do.")
     repeats = int(np.clip(_LOOKS // len(names), 1, _MOST_REPEATS))
     found = np.array(
         [
-            [likelihood(_shuffled(table, j, rng)) - told for _ in range(repeats)]
+            [likelihood(_shuffled(table, j, rng)) - full for _ in range(repeats)]
             for j in range(len(names))
         ]
-    ) / (alone - told)
+    ) / (alone - full)
     loss = found.mean(axis=1)
     spread = found.std(axis=1, ddof=1) if repeats > 1 else np.full(len(names), np.nan)
     order = np.argsort(-loss, kind="stable")
-    return PermutationImportance(names[order], loss[order], spread[order], float(alone - told))
+    return PermutationImportance(names[order], loss[order], spread[order], float(alone - full))
 
 
 class _Likelihood:
-    """Negative log-likelihood of the counts per row, by what a model says of the rows."""
+    """Negative log-likelihood of the counts per row, by a model's probabilities of the rows."""
 
     def __init__(self, model: Any, y: Any) -> None:
         self._model = model

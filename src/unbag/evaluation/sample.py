@@ -27,7 +27,7 @@ class Sample:
     scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
         One column if there are two classes, else one per class.
     kind : {"scores", "probabilities", "predictions"}
-        What the scores look like.
+        Type of the scores.
     """
 
     bags: Bags
@@ -103,8 +103,8 @@ def make_sample(
     binary : str, optional
         What it is for, if that makes sense for two classes only.
     trusted : bool, default=False
-        Whether scores are known to be those of a decision function, even if they look like
-        probabilities, as those of a model that hardly tells rows apart may.
+        Whether scores are known to be those of a decision function, even if they could be
+        probabilities, as those of a model that hardly separates rows.
     """
     bags = check_bag_target(y)
     values = _as_numbers(scores)

@@ -7,7 +7,7 @@ estimate its mean over class c, with N_i instances in bag i, up to a variance of
 
 where m labelled rows of that class would leave σ²/m. So the bags are equivalent to 1/S[c, c]
 labelled rows of class c, for its mean and a statistic that varies alike in all classes. For the
-slope of a linear model they can be worth less. Without noise S = (GᵀNG)⁻¹ for the matrix G of
+slope of a linear model they carry less information. Without noise S = (GᵀNG)⁻¹ for the matrix G of
 proportions, and pure bags are equivalent to the number of their rows.
 
 A classifier needs differences between classes. With π the proportions of the C classes among all n
@@ -68,7 +68,7 @@ class EffectiveSampleSize:
     classes : ndarray of shape (n_classes,)
         Labels of the classes.
     n_effective : float
-        As many labelled rows, of the same mixture, would tell the classes apart as well:
+        As many labelled rows, of the same mixture, would separate the classes as well:
         ``fraction_of_labels`` times ``n_instances``.
     fraction_of_labels : float
         That, as a part of what labels of all instances would give; between 0 and 1.
@@ -86,13 +86,13 @@ class EffectiveSampleSize:
         What to expect if every bag were cut at random into so many ``pieces`` of known
         proportion, down to single rows: ``n_bags``, their ``mean_size``, ``rows of ...`` each
         class, ``n_effective`` and ``fraction_of_labels``. The first line is what there is now.
-        Pieces whose mixtures differ by more than chance, such as districts, are worth more. Empty
+        Pieces whose mixtures differ by more than sampling, such as districts, carry more. Empty
         with noise (that of smaller bags is not known), if ``cluster_by_bag`` (pieces of a
         bag would not be independent), or if all rows are labelled.
     summary : str
         The finding in words.
     warning : str or None
-        What was warned of, if the bags are worth too little.
+        What was warned of, if the bags carry too little.
     """
 
     n_bags: int
@@ -267,7 +267,7 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
         )
     covariance = (W / draws[:, None]).T @ W
     errors = (W - (W @ shares)[:, None]) ** 2 @ shares / draws
-    # noise can make bags look worth more than labels
+    # noise can make the estimate larger than with labels
     share = min((n_classes - 1) / float(n_instances * errors.sum()), 1.0)
     rows = np.minimum(1 / np.diag(covariance), n_instances * shares)
     by_bag = errors / errors.sum()

@@ -13,7 +13,7 @@ factor by which the log-odds hold among rows of one bag, and every measure is a 
 Under covariate shift, held-out bags determine κ (`fit_odds_curve`), and draws from the posterior of
 f, where the model has one (`LLPClassifier.sample_decision_function`), determine measures: the
 interval is the union of both. Where bag effects are correlated with scores (aggregation bias), no
-count determines κ. Let λ(κ) be the slope of the mean log-odds of bags that the counts need beside
+count determines κ. Let λ(κ) be the slope of the mean log-odds of bags that the counts need with
 κ within bags (`HeldOutLogOdds.between_slope`). The sensitivity range reaches from κ = λ(κ)/3
 (`MAX_SLOPE_RATIO`), or 1/3 of the lower limit of the slope β (`unbag.evaluation.bag_effects`) if
 that is less, to three times the larger of 1 and its upper limit; where even the sign of β is
@@ -228,7 +228,7 @@ class HeldOutLogOdds:
         return self.bags.means(self.at_overall_prior)
 
     def between_slope(self, kappa: float) -> float:
-        """λ, the slope of the mean log-odds of bags that their counts need beside κ within them."""
+        """λ, the slope of the mean log-odds of bags that their counts need with κ within them."""
         between = self.bag_means[:, self.bags.index]
         within = scores_of_all(kappa * (self.at_overall_prior - between))
         return fit_odds_curve(self.bags, scores_of_all(between), within).slope

@@ -9,13 +9,13 @@ bag i adds the mean of v_i, which the assumption expects to be γ_i · u_i, and
   that differences between classes add nothing;
 * when only bags are independent (IBM), it is that of what bags add beyond what is expected,
   Σ_i (mean of v_i over bag i − γ_i · u_i)² / (1 − leverage_i)², whatever happens inside a bag;
-  the leverage tells how much of its own scatter a bag hides by drawing the plane towards it.
+  the leverage is how much of its own scatter a bag hides by drawing the plane towards it.
 
 The bootstrap does the same by drawing: whole bags with replacement under IBM, with W made again
 for every draw; class means from their joint normal distribution, which many independent instances
 have, under IIM.
 
-What is said about a classifier: a verdict, and numbers that know what they rest on.
+A verdict, and estimates that name what they rest on.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Verdict:
     Attributes
     ----------
     name : {"not_rejected", "inconclusive", "rejected"}
-        The verdict. "not_rejected" is no proof: it says which deviations would have been found.
+        The verdict. "not_rejected" is no proof: its reasons name the deviations that would have been found.
     assumption : {"label_shift", "covariate_shift", "either", "sensitivity", "labels"}
         What it is about; of the verdict of an evaluation, what its estimates rest on.
     reasons : tuple of str
@@ -113,8 +113,7 @@ class Estimate:
     bounded : bool
         Whether the measure lies between 0 and 1.
     assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
-        What it rests on: classes that look the same in all bags; rows that have the same odds in
-        all bags; next to nothing; the first and the third, whichever is right; labels.
+        What it rests on.
     verdict : Verdict or None
         What speaks for and against it.
 
@@ -174,7 +173,7 @@ def find_estimate(estimates: dict[str, SomeEstimate], measure: str) -> SomeEstim
 
 IntervalMethod = Literal["bootstrap", "analytic"]
 
-# A draw whose bags are nearly all alike says nothing, and is drawn again; if too many are, the
+# A draw whose bags are nearly all alike carries no information, and is drawn again; if too many are, the
 # rest do not show how estimates vary.
 _CONDITION_LIMIT = 1e8
 _LEAST_USABLE = 0.75
@@ -323,7 +322,7 @@ def _degrees_of_freedom(sample: Sample) -> int:
     n_bags, n_classes = sample.bags.proportions.shape
     if n_bags <= n_classes:
         raise ValueError(
-            f"{n_bags} bags of {n_classes} classes leave nothing over to tell how much bags vary; "
+            f"{n_bags} bags of {n_classes} classes leave no degrees of freedom for the variance between bags; "
             "use cluster_by_bag=False."
         )
     return n_bags - n_classes
