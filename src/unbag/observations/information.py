@@ -72,6 +72,9 @@ _SETTLED = 1e-8
 
 _TINY = 1e-12
 
+# Variance of a count that is as good as certain.
+_SURE = 1e-9
+
 # Newton steps for random intercepts of bags with noisy counts.
 _NOISY_STEPS = 4
 
@@ -175,7 +178,7 @@ class CountObservation:
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
         value = -float(self._bags.evaluate(shifted[None], _ONE, gradient=False)[0][0])
-        return value - self._intercept_penalty(shifted, u)[0]
+        return value - self._intercept_penalty(shifted, u, gradient=False)[0]
 
     def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
         """ℓ and its gradient by the scores, the posterior means less p, times multiplicities."""
@@ -271,7 +274,9 @@ class CountObservation:
             u[0, self._sets.bags] = self._sets.intercepts(scores, u[0], precision)
         return u
 
-    def _intercept_penalty(self, shifted: Floats, u: Floats) -> tuple[float, Floats]:
+    def _intercept_penalty(
+        self, shifted: Floats, u: Floats, gradient: bool = True
+    ) -> tuple[float, Floats]:
         """û²/2τ² + ½ log(1 + τ²V_û) of all bags, and the derivative of the latter by the scores."""
         if self.bag_effect == 0:
             return 0.0, np.zeros((1, 1))
@@ -282,6 +287,8 @@ class CountObservation:
         share = V / (V + self.noise)
         known, by_variance = V * share, share * (2.0 - share)
         penalty = 0.5 * float((u**2 * precision + np.log1p(known / precision)).sum())
+        if not gradient:
+            return penalty, np.zeros((1, 1))
         bend, total = v * (1.0 - 2.0 * p), known + precision
         # how intercepts move with scores
         moved = v * rows.spread(share / total)
@@ -307,7 +314,9 @@ class CountObservation:
             found = V + noise
             if self._sets is not None:
                 own = V[..., self._sets.bags]
-                found[..., self._sets.bags] = own**2 / np.maximum(own - left, _TINY)
+                spread = own**2 / np.maximum(own - left, _TINY)
+                # nothing varies where probabilities are 0 or 1
+                found[..., self._sets.bags] = np.where(own > _SURE, spread, 1.0)
             return found
 
         # exact where rows are equal

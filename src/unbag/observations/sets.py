@@ -23,6 +23,9 @@ _SHIFT = 1e-3
 
 _TINY = 1e-9
 
+# Intercepts are found to this; log-likelihoods are stationary there.
+_SETTLED = 1e-7
+
 _ONE = np.zeros(1, dtype=np.intp)
 
 _MOST_STEPS = 30
@@ -55,6 +58,9 @@ class SetObservation:
         self._sums = Segments(some.lengths, np.empty(0))
         self._instances = Segments(some.lengths, np.empty(0), some.multiplicity)
         self.spread = self._sums.spread
+        self._last: Floats | None = None
+        self._shift_at: Floats | None = None
+        self._shift = np.empty(0), np.empty(0)
         self._number = np.ones(len(self.rows)) if some.multiplicity is None else some.multiplicity
 
     def information(self, scores: Floats) -> tuple[Floats, Floats]:
@@ -68,21 +74,30 @@ class SetObservation:
     def shift(self, scores: Floats) -> tuple[Floats, Floats]:
         """Information of an instance of each row about a common shift, and its sums."""
         own = scores[:, self.rows]
-        found = (self._slopes(own + _SHIFT) - self._slopes(own - _SHIFT)) / (2.0 * _SHIFT)
-        return found / self._number, self._sums.sum(found)
+        if self._shift_at is None or not np.array_equal(own, self._shift_at):
+            found = (self._slopes(own + _SHIFT) - self._slopes(own - _SHIFT)) / (2.0 * _SHIFT)
+            self._shift_at, self._shift = own, (found / self._number, self._sums.sum(found))
+        return self._shift
 
     def intercepts(self, scores: Floats, start: Floats, precision: Floats) -> Floats:
         """û of each set, where ℓ(η + u) − u²/2τ² is largest."""
-        own, u = scores[:, self.rows], start[self.bags]
-        precision = precision[self.bags]
-        for _ in range(_MOST_STEPS):
+        own, precision = scores[:, self.rows], precision[self.bags]
+        # those of the last scores are not far
+        u = start[self.bags] if self._last is None else self._last
+        known, longest, before = np.zeros_like(u), np.inf, np.inf
+        for number in range(_MOST_STEPS):
             here = own + self.spread(u)
             residual = -self._sums.sum(self._slopes(here))
-            known = (residual + self._sums.sum(self._slopes(here + _SHIFT))) / _SHIFT
-            step = (residual - u * precision) / (np.maximum(known, 0.0) + precision)
+            if number == 0 or longest > 0.1 * before:
+                known = (residual + self._sums.sum(self._slopes(here + _SHIFT))) / _SHIFT
+                known = np.maximum(known, 0.0)
+            before = longest
+            step = (residual - u * precision) / (known + precision)
             u = u + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
-            if np.abs(step).max() < _TINY:
+            longest = float(np.abs(step).max())
+            if longest < _SETTLED:
                 break
+        self._last = u
         return u
 
     def residual(self, scores: Floats) -> Floats:

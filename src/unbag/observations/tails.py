@@ -75,9 +75,12 @@ def upper_tail(odds: Floats, rows: Segments, a: Floats, n: Floats, S: Floats) ->
         a > n is 0; with noise, those of −inf and inf.
     """
     below, beyond = np.where(S > 0, [np.isneginf(a), np.isposinf(a)], [a <= 0, a > n])
-    x = np.where(below | beyond, 0.5 * n, a - 0.5)
-    tail = _approximate(odds, rows, x, n, S)
     one, all_but = (a == 1) & (S == 0), (a == n) & (S == 0) & (n > 1)
+    if (below | beyond | one | all_but).all():
+        blank = np.zeros((len(odds), len(a)))
+        tail = Tail(blank, blank, blank, np.zeros_like(odds))
+    else:
+        tail = _approximate(odds, rows, np.where(below | beyond, 0.5 * n, a - 0.5), n, S)
     if one.any() or all_but.any():
         tail = _exact_at_ends(tail, odds, rows, one, all_but)
     nothing, sure = np.full_like(tail.upper, -np.inf), np.zeros_like(tail.upper)
