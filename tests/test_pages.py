@@ -22,7 +22,13 @@ def test_examples_give_what_the_page_shows(page):
 
 
 @pytest.mark.parametrize(
-    "page", ["howto/export.md", "howto/groupings.md", "explanation/published-methods.md"]
+    "page",
+    [
+        "howto/export.md",
+        "howto/groupings.md",
+        "howto/hidden-counts.md",
+        "explanation/published-methods.md",
+    ],
 )
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
