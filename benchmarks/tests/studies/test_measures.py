@@ -8,6 +8,7 @@ from unbag_bench.studies import (
     efficiency,
     evaluation,
     group_intervals,
+    hidden_counts,
     monitoring,
     natural,
     scaling,
@@ -53,6 +54,13 @@ def test_intervals_of_groups_are_measured():
     found = group_intervals.measure("looks", "mixed", 30, 1)
     assert set(found["held"]) == set(group_intervals.GROUPS)
     assert all(0 < width < 1 for width in found["width"].values())
+
+
+def test_hidden_counts_are_measured():
+    found = hidden_counts.measure("bands", "sets", 1)
+    assert found["hidden"] == 1
+    assert found["error"] < 0.1
+    assert hidden_counts.measure("bands", "zeros", 1)["error"] is None
 
 
 def test_time_and_memory_are_measured():

@@ -126,7 +126,7 @@ def page(rows: list[Row]) -> list[str]:
     settings = [name for name in SETTINGS if (name, "sets") in by]
     errors, slopes = [], []
     for name in settings:
-        own = [by[name, method] for method in METHODS]
+        own = [by.get((name, method), {"error": None}) for method in METHODS]
         whole = own[0]["error"]
         shown = [_shown(row["error"], whole) for row in own]
         errors.append([name, f"{own[1]['hidden']:.0%}", *shown])
