@@ -12,8 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 
+# Rows that quartiles are computed from.
+_ROWS = 10_000
+
+# The distance of the quartiles of a normal distribution, in standard deviations.
+_QUARTILES_OF_NORMAL = 1.349
+
+LARGEST_INPUT = 3.0
+
+
 class TableNetwork(nn.Module):
-    """Numbers of a table, standardised, through layers of rectified units."""
+    """Numbers of a table, scaled by their quartiles, through layers of rectified units."""
 
     mean: Tensor
     scale: Tensor
@@ -33,8 +42,14 @@ class TableNetwork(nn.Module):
         set_output_bias(self.layers[-1], shares)
 
     def fit_scaler(self, X: Any) -> None:
-        """Standardise by the means and standard deviations of the columns of a table."""
+        """Learn the middle and the spread of the columns of a table: quartiles, if they differ."""
         mean, deviation = column_moments(X)
+        some = X[:: max(1, X.shape[0] // _ROWS)]
+        some = some.toarray() if hasattr(some, "toarray") else some
+        low, median, high = np.quantile(some, [0.25, 0.5, 0.75], axis=0)
+        spreads = high > low
+        mean = np.where(spreads, median, mean)
+        deviation = np.where(spreads, (high - low) / _QUARTILES_OF_NORMAL, deviation)
         # what is the same in all rows is left as it is
         scale = np.where(deviation > 1e-12 * (np.abs(mean) + 1e-300), deviation, 1.0)
         self.mean.copy_(torch.from_numpy(mean))
@@ -42,7 +57,9 @@ class TableNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores (rows, outputs)."""
-        scores: Tensor = self.layers((x - self.mean) / self.scale)
+        z = (x - self.mean) / self.scale
+        # tails are drawn in, smoothly, to three spreads
+        scores: Tensor = self.layers(z * torch.rsqrt(1 + (z / LARGEST_INPUT) ** 2))
         return scores
 
 
