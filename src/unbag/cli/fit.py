@@ -48,8 +48,8 @@ from unbag.cli.training import (
     n_instances,
     train_pipeline,
 )
+from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation import Evaluation, cross_val_evaluate
-from unbag.evaluation.bag_effects import FEWEST_BAGS
 from unbag.evaluation.checks import check_features
 from unbag.evaluation.monitoring_reference import make_monitoring_reference
 from unbag.reports import model_report

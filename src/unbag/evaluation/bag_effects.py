@@ -53,6 +53,7 @@ from unbag._arrays import Bools, Floats
 from unbag._outputs import by_output
 from unbag.bags.bags import Bags
 from unbag.bags.priors import probabilities_of
+from unbag.defaults import FEWEST_BAGS, LEAST_CONTRAST
 from unbag.weights import pooled_shares
 
 # Estimates settle within a few rounds; a variance changes by less than this, relative to sampling.
@@ -147,14 +148,9 @@ def means_at_prior(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Flo
     return means / bags.sizes[:, None], variances / bags.sizes[:, None]
 
 
-# Least number of bags for an estimate with its slope.
-FEWEST_BAGS = 5
-
 # Half the width of a 95% interval, in standard errors, and what lies beyond each of its ends.
 NORMAL_95, _TAIL = 1.959964, 0.025
 
-# Slopes of the two assumptions that are closer together cannot be separated.
-_LEAST_CONTRAST = 1.05
 
 ShiftType = Literal["covariate_shift", "label_shift"]
 
@@ -211,7 +207,7 @@ class BagEffect:
     @property
     def shift_type(self) -> ShiftType | None:
         """Assumption that the slope agrees with, if it can separate them."""
-        if not self.slope_label_shift > _LEAST_CONTRAST:
+        if not self.slope_label_shift > LEAST_CONTRAST:
             return None
         line, margin = np.sqrt(self.slope_label_shift), NORMAL_95 * self.slope_error
         if self.slope + margin < line:

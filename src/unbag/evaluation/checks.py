@@ -34,6 +34,7 @@ from sklearn.base import clone
 from unbag._arrays import Floats, Ints
 from unbag._text import listing
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.defaults import FLATTENED, SEPARATED
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
 from unbag.evaluation.columns import Columns, read_columns
 from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
@@ -62,10 +63,6 @@ _OUT_IN_DOUBT, _OUT = 1.7, 2.5
 # Standard errors of the signal within bags: above 0 to be there, below 1 to be doubtful, or absent.
 _SIGNAL, _SIGNAL_DOUBT, _NO_SIGNAL = 1.645, 1.96, 3.29
 
-# Standard errors from which on scores follow the proportions at all.
-_SEPARATED = 2.58
-# Variance of the ratio that noise in the proportions may leave, in multiples of that without.
-_FLATTENED = 10.0
 
 # Standard errors of a deviation that is found in four of five cases, by a test at 5%.
 _DETECTED = NORMAL_95 + 0.84
@@ -226,7 +223,7 @@ class Signal:
     @property
     def name(self) -> SignalName:
         """Whether scores follow the proportions, and rows of a bag carry signal beyond doubt."""
-        if not self.separation >= _SEPARATED:
+        if not self.separation >= SEPARATED:
             return "none"
         return "found" if self.ratio > _SIGNAL * self.error and self.has_power else "unknown"
 
@@ -274,7 +271,7 @@ def _signal(bags: Bags, h: Floats) -> Signal:
     moments = design.T @ design
     plain = np.linalg.pinv(moments, hermitian=True)
     inverse = np.linalg.pinv(moments - wrong.sum(axis=0), hermitian=True)
-    if not 0 < inverse[-1, -1] < _FLATTENED * plain[-1, -1]:
+    if not 0 < inverse[-1, -1] < FLATTENED * plain[-1, -1]:
         return Signal(float(1 / max(spread, 1e-12)), np.nan, np.inf)
     slope = inverse @ design.T @ (variance[used] * root)
     spare = np.maximum(1 - np.sum((design @ plain) * design, axis=1), 1e-3)
@@ -339,7 +336,7 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
     if effect is None or not np.isfinite(effect.slope_error):
         text = "Scores are no log-odds, or there are too few bags, so that there is no slope."
         return _verdict("covariate_shift", [("inconclusive", text)])
-    if signal is not None and signal.separation < _SEPARATED:
+    if signal is not None and signal.separation < SEPARATED:
         return _verdict("covariate_shift", [("inconclusive", _FLAT)])
     names: dict[str | None, VerdictName] = {
         "covariate_shift": "not_rejected",
@@ -430,7 +427,7 @@ def _of_range(estimates: dict[str, Estimate]) -> list[Reason]:
 def _of_signal(signal: Signal | None) -> list[Reason]:
     if signal is None:
         return []
-    if signal.separation < _SEPARATED:
+    if signal.separation < SEPARATED:
         return [("inconclusive", _FLAT)]
     if not np.isfinite(signal.error):
         return [("inconclusive", "There are too few bags to compare variances within bags.")]

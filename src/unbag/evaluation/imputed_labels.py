@@ -15,11 +15,9 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag._outputs import probabilities_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.targets import read_labels
+from unbag.defaults import FEWEST_LABELS
 from unbag.evaluation.sample import Sample
 from unbag.observations.count_likelihood import label_posteriors
-
-# Labels of each class without which nothing can be estimated.
-FEWEST_LABELS = 5
 
 # How far scores, and ranks in their place, are stretched at most to become log-odds.
 _STRETCHES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 9.0)

@@ -20,6 +20,7 @@ from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
 from unbag.bags.shares import bag_name
+from unbag.defaults import LARGE_DRIFT
 from unbag.evaluation.columns import TestedColumn, iterate_columns, varying_columns
 from unbag.evaluation.lack_of_fit import LackMoments, LackOfFit, Plane
 from unbag.weights import check_contrast
@@ -28,9 +29,6 @@ _LISTED = 5
 
 # Numbers in a table of bags and columns that are tested together.
 _TOGETHER = 2**17
-
-# Standard deviations within a class: a test that misses such deviations could not fail.
-LARGE_DRIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)

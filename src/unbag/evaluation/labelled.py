@@ -36,9 +36,9 @@ from scipy import stats
 from unbag._arrays import Floats
 from unbag._checks import check_inside
 from unbag.bags.bags import Bags
+from unbag.defaults import FEWEST_LABELS
 from unbag.evaluation.identification import bounds_of, in_these_rows
 from unbag.evaluation.imputed_labels import (
-    FEWEST_LABELS,
     Candidates,
     Draw,
     Imputations,

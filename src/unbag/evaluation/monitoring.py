@@ -33,7 +33,8 @@ from unbag._checks import check_inside
 from unbag._text import WIDTH, listing, measure_words, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities
-from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95
+from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
+from unbag.evaluation.bag_effects import NORMAL_95
 from unbag.evaluation.drift import (
     rows_out_of_range,
 )
@@ -54,8 +55,6 @@ _TESTS = 5
 # Scatter, and a fall of quality, that matter at all.
 _LEAST_SCATTER, _LEAST_FALL = 1.25, 0.01
 
-# Relative standard error from which on a slope is unknown.
-_SLOPE_UNKNOWN = 1.0
 
 _ROUNDS, _SETTLED = 200, 1e-10
 
@@ -236,7 +235,7 @@ class MonitoringResult:
             slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(change.slope_p)})."
             if one.slope_ratio < 0:
                 slope += " The order of the bags is reversed."
-            if one.slope_ratio_error > _SLOPE_UNKNOWN:
+            if one.slope_ratio_error > SLOPE_UNKNOWN:
                 slope = "unknown, since the new bags are too alike."
             texts += [
                 f"Slope{of}: {slope}",

@@ -14,7 +14,8 @@ from scipy.special import expit, softmax
 from unbag._arrays import Floats
 from unbag._text import listing, p_text, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95, ShiftType, estimate_bag_effect
+from unbag.defaults import FEWEST_BAGS
+from unbag.evaluation.bag_effects import NORMAL_95, ShiftType, estimate_bag_effect
 from unbag.evaluation.drift import (
     BagLine,
     ClassInBags,

@@ -48,14 +48,12 @@ from unbag._arrays import Floats
 from unbag._outputs import by_output, probabilities_of_all, scores_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.priors import offset_for_shares, probabilities_of
+from unbag.defaults import MAX_SLOPE_RATIO
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
 from unbag.evaluation.measures import RowMeasure
 from unbag.evaluation.sample import Sample
 from unbag.evaluation.uncertainty import Estimate, Uncertainty
 from unbag.observations.count_likelihood import LabelPosteriors
-
-# Factor by which within-bag log-odds may be smaller or larger than fitted.
-MAX_SLOPE_RATIO = 3.0
 
 SignalName = Literal["found", "unknown", "none"]
 

@@ -27,15 +27,11 @@ from typing import NamedTuple
 import numpy as np
 
 from unbag._arrays import Floats
-
-# Relative error of the slopes of f that is no evidence against an assumption.
-_MISFIT = 0.2
+from unbag.defaults import LARGEST_BAG_EFFECT, MISFIT
 
 # A bag determines at most so much of its own prediction.
 _MOST_LEVERAGE = 0.9
 
-# Largest variance of log-odds: bags would differ from nearly 0 to nearly 1.
-_LARGEST = 4.0
 
 _MOST_STEPS = 200
 
@@ -99,7 +95,7 @@ def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: floa
         leverage = np.minimum(np.einsum("bi,ij,bj->b", A, inverse, A) * w + own, _MOST_LEVERAGE)
         score = float((w**2 * V**2 * residual**2 - w * V**2 * (1.0 - leverage)).sum())
         information = float((w**2 * V**4 * (1.0 - leverage)).sum())
-        found = min(max(0.0, variance + score / max(information, 1e-12)), _LARGEST)
+        found = min(max(0.0, variance + score / max(information, 1e-12)), LARGEST_BAG_EFFECT)
         settled = abs(found - variance) < 1e-4 * found + 1e-9 and abs(coef[1] - slope) < 1e-4
         variance, slope = found, float(coef[1])
         if settled:
@@ -125,8 +121,8 @@ def _probability_of_covariate_shift(table: BagPredictions, q: float, variance: f
     rising, falling = xy / xx, xy / yy
     error_rising = few * (w**2 * x**2) @ (y - rising * x) ** 2 / xx**2
     error_falling = few * (w**2 * y**2) @ (x - falling * y) ** 2 / yy**2
-    by_covariates = (rising - 1.0) ** 2 / (error_rising + _MISFIT**2)
-    by_labels = (falling - separation) ** 2 / (error_falling + (_MISFIT * separation) ** 2)
+    by_covariates = (rising - 1.0) ** 2 / (error_rising + MISFIT**2)
+    by_labels = (falling - separation) ** 2 / (error_falling + (MISFIT * separation) ** 2)
     weight = 1.0 / (1.0 + np.exp(np.clip(0.5 * (by_covariates - by_labels), -50.0, 50.0)))
     # where neither fits, as with bags of both kinds, the dispersion takes the rest
     return float(weight * np.exp(-0.5 * by_covariates))

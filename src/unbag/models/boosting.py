@@ -21,6 +21,7 @@ from unbag._outputs import by_instance
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
+from unbag.defaults import NUM_LEAVES
 from unbag.model_selection.splitters import check_cv, check_held_once, cut_by_folds, naming_fold
 from unbag.models.base import LogOddsClassifier, linear_scores
 from unbag.models.boosting_lightgbm import (
@@ -35,9 +36,6 @@ from unbag.models.boosting_search import BoostingProblems, FoldSearch
 from unbag.models.categories import encode_categories, find_categories
 from unbag.models.mixed import LLPClassifier
 from unbag.models.objective import log_prior
-
-# Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
-DEFAULT_LEAVES = (2, 4, 8, 16)
 
 
 class LLPBoostingClassifier(LogOddsClassifier):
@@ -146,7 +144,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
 
     def __init__(
         self,
-        num_leaves: Any = DEFAULT_LEAVES,
+        num_leaves: Any = NUM_LEAVES,
         *,
         n_estimators: int = 300,
         learning_rate: float = 0.4,

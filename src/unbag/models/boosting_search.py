@@ -26,14 +26,13 @@ import numpy as np
 
 from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
+from unbag.defaults import MORE_TO_COME
 from unbag.models.boosting_lightgbm import BinnedRows, Booster
 from unbag.models.objective import BagObjective
 
 # Rounds between two evaluations on held-out bags.
 STEP = 5
 
-# Gains become smaller: at most so many times the last one is taken to be yet to come.
-_MORE_TO_COME = 3
 
 # Scores that are worked on together: what is made of them should stay near the processor.
 _SCORES_TOGETHER = 2**19
@@ -131,7 +130,7 @@ class Path:
             return True
         best = self.totals.min()
         gain = self.totals[early].min() - best
-        return bool(gain > 0 and best - best_of_all <= _MORE_TO_COME * gain)
+        return bool(gain > 0 and best - best_of_all <= MORE_TO_COME * gain)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from unbag._arrays import to_host
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
+from unbag.defaults import FEWEST_HELD_OUT
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.observations.noise import shrunken_shares
@@ -42,8 +43,6 @@ from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, score
 # Shares of classes that the training bags do not hold at all.
 _LEAST_SHARE = 1e-9
 
-# With fewer held-out bags, random variation decides when to stop.
-_FEWEST_HELD_OUT = 2
 
 # Layers draw from generators that all threads share: fits side by side would draw from each
 # other's, and the same seed would not give the same network.
@@ -338,7 +337,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
     def _hold_out(self, X: Any, y: Any, units: Bags, seed: int) -> NDArray[np.bool_]:
         """Mark the bags to stop by, with proportions of all kinds."""
         held = np.zeros(units.n_bags, dtype=bool)
-        if round(self.validation_fraction * units.n_bags) < _FEWEST_HELD_OUT:
+        if round(self.validation_fraction * units.n_bags) < FEWEST_HELD_OUT:
             return held
         split = BagShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         _, rows = next(split.split(np.zeros(X.shape[0]), np.asarray(y)))

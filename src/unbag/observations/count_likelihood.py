@@ -39,11 +39,9 @@ from scipy.special import softmax
 
 from unbag._arrays import Array, Bools, Floats, Ints, to_host
 from unbag.bags.bags import Bags
+from unbag.defaults import EXACT_SIZE
 from unbag.observations.losses import SoftmaxLoss
 from unbag.observations.weighed_bags import WeighedBags
-
-# Bags of two classes and at most so many rows are summed exactly: docs/theory/count-likelihood.md.
-EXACT_SIZE = 16
 
 # Shares that two printed digits explain give counts as near to whole ones as this, in bags of at
 # most so many rows; in larger ones a fraction of a row makes no difference.

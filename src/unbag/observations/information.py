@@ -57,10 +57,8 @@ from scipy.special import expit, softmax
 
 from unbag._arrays import Floats, Ints, Segments
 from unbag.bags.bags import Bags
-from unbag.observations.count_likelihood import (
-    EXACT_SIZE,
-    count_covariance,
-)
+from unbag.defaults import EXACT_SIZE
+from unbag.observations.count_likelihood import count_covariance
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
 from unbag.observations.sets import SetObservation
 from unbag.observations.weighed_bags import WeighedBags

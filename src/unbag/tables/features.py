@@ -16,20 +16,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unbag.defaults import FEWEST_ROWS, FEWEST_WORDS, MOST_WORDS
 from unbag.tables.column_types import as_pandas, column_type, convert, seconds
 
 __all__ = ["make_features"]
 
 MISSING = "(missing)"
-# Rows that a word or a category must be in to have a feature of its own.
-FEWEST_ROWS = 5
 # Proportion of entries that are not zero, below which a sparse matrix is smaller and faster.
 _SPARSE = 0.1
 
 # Text is free text if its values have so many words on average, in a sample of the rows.
 _SAMPLE = 1000
-_FEWEST_WORDS = 3.0
-_MOST_WORDS = 20_000
 
 _DAY = 86_400.0
 # Decimals of sines and cosines, so that the same time is the same number everywhere.
@@ -232,7 +229,7 @@ class TfidfText(TableTransformer):
     def _words(self, texts: list[str]) -> TfidfVectorizer | None:
         words = TfidfVectorizer(
             min_df=FEWEST_ROWS,
-            max_features=_MOST_WORDS,
+            max_features=MOST_WORDS,
             sublinear_tf=True,
             strip_accents="unicode",
             dtype=np.dtype(self.dtype).type,
@@ -297,7 +294,7 @@ def is_free_text(values: Any) -> bool:
         return False
     present = values.dropna().astype(str)
     some = present.iloc[:: max(1, len(present) // _SAMPLE)]
-    if len(some) < FEWEST_ROWS or some.str.split().str.len().mean() < _FEWEST_WORDS:
+    if len(some) < FEWEST_ROWS or some.str.split().str.len().mean() < FEWEST_WORDS:
         return False
     rows = present.value_counts()
     return bool(2 * rows[rows >= FEWEST_ROWS].sum() < len(present))

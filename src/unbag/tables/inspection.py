@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from unbag._text import WIDTH, counted, sentence, table_lines
 from unbag.bags.bags import check_bag_target
-from unbag.evaluation.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
+from unbag.defaults import FEWEST_BAGS
+from unbag.evaluation.bag_effects import BagEffect, effect_of_scores
 from unbag.evaluation.checks import Check, check_columns
 from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size

@@ -10,9 +10,9 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
 
 from unbag.bags.labels import fields_of
+from unbag.defaults import FEWEST_ROWS, MOST_COMPONENTS
 from unbag.tables.column_types import as_pandas, column_type, convert
 from unbag.tables.features import (
-    FEWEST_ROWS,
     MISSING,
     DatetimeFeatures,
     TableTransformer,
@@ -27,8 +27,6 @@ from unbag.tables.features import (
 # Levels of a category that are in few rows are one level together.
 RARE = "(rare)"
 
-# Columns that a column of free text becomes at most.
-_MOST_COMPONENTS = 50
 
 _COMPONENT = re.compile(r"(.*) \(text \d+\)", re.DOTALL)
 
@@ -123,7 +121,7 @@ def text_groups(names: list[str]) -> dict[str, list[int]]:
 
 
 def _components(table: Any) -> TruncatedSVD | None:
-    n = min(_MOST_COMPONENTS, table.shape[1])
+    n = min(MOST_COMPONENTS, table.shape[1])
     # where all rows have the same words, shares of their variance are none
     with np.errstate(invalid="ignore", divide="ignore"):
         svd = TruncatedSVD(n, random_state=0).set_output(transform="default")

@@ -18,15 +18,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from unbag._arrays import Floats
+from unbag.defaults import KERNEL_LEFT_OUT, LANDMARK_CANDIDATES
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows, TrainingRows
 from unbag.terms.numbers import NumberTerm
-
-# Landmarks are chosen among this many times as many rows.
-_CANDIDATES = 10
-
-# Share of the variance of the features that may be left out.
-_LEFT_OUT = 1e-4
 
 _ROUNDING = 1e-10
 
@@ -65,7 +60,7 @@ class KernelTerm(Term):
         from sklearn.cluster import kmeans_plusplus
 
         rng, n = check_random_state(self._random_state), rows.n_instances
-        few = min(n, _CANDIDATES * self._m)
+        few = min(n, LANDMARK_CANDIDATES * self._m)
         some = rows.instances(np.sort(sample_without_replacement(n, few, random_state=rng)))
         points, m = self._points(some), min(self._m, few)
         mixed = np.concatenate([points, *self._one_hot(some)], axis=1)
@@ -83,7 +78,7 @@ class KernelTerm(Term):
         values, axes = np.linalg.eigh(np.cov(features.T, bias=True).reshape(2 * (len(root.T),)))
         values = np.maximum(values, 0.0)
         total = values.sum()
-        kept = np.cumsum(values) > _LEFT_OUT * total
+        kept = np.cumsum(values) > KERNEL_LEFT_OUT * total
         if not kept.any():
             kept[-1] = True
         axes = axes[:, kept][:, ::-1] / np.sqrt(total if total > 0 else 1.0)

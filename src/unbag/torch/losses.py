@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from unbag._arrays import Array, Segments, beside, beside_in_double, index_beside, take
 from unbag._checks import check_choice, check_count, check_one_each, check_share
 from unbag.bags.bags import Bags
-from unbag.observations.count_likelihood import EXACT_SIZE, count_covariance
+from unbag.defaults import EXACT_SIZE
+from unbag.observations.count_likelihood import count_covariance
 from unbag.observations.forward import LEAST_RATIO, forward_losses
 from unbag.observations.losses import get_loss
 from unbag.observations.weighed_bags import WeighedBags

@@ -11,14 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unbag.defaults import LARGEST_INPUT
 
 # Rows that quartiles are computed from.
 _ROWS = 10_000
 
 # The distance of the quartiles of a normal distribution, in standard deviations.
 _QUARTILES_OF_NORMAL = 1.349
-
-LARGEST_INPUT = 3.0
 
 
 class TableNetwork(nn.Module):
@@ -58,8 +57,10 @@ class TableNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Scores (rows, outputs)."""
         z = (x - self.mean) / self.scale
-        # tails are drawn in, smoothly, to three spreads
-        scores: Tensor = self.layers(z * torch.rsqrt(1 + (z / LARGEST_INPUT) ** 2))
+        # tails are drawn in smoothly, unless the network is a linear function of the columns
+        if len(self.layers) > 1:
+            z = z * torch.rsqrt(1 + (z / LARGEST_INPUT) ** 2)
+        scores: Tensor = self.layers(z)
         return scores
 
 
