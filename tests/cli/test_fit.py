@@ -293,3 +293,57 @@ def test_a_title_needs_a_page(call, known):
     result = call("fit", "v.csv", "r.csv", *known, "-o", "m.unbag", "--title", "Visits")
     assert result.returncode == 2
     assert "--title is that of the page: --report PAGE" in result.stderr
+
+
+def test_hidden_counts_of_cells_that_stand_for_rows(call, tmp_path):
+    rng = np.random.default_rng(0)
+    cells = pd.DataFrame({"day": np.repeat(np.arange(30), 4), "x": np.tile([0, 1, 2, 3], 30)})
+    cells["n"] = rng.integers(1, 30, len(cells))
+    late = rng.binomial(cells["n"], 1 / (1 + np.exp(3 - cells["x"])))
+    counts = pd.Series(late).groupby(cells["day"]).sum()
+    days = pd.DataFrame({"day": counts.index, "late": ["<10" if k < 10 else k for k in counts]})
+    cells.to_csv(tmp_path / "cells.csv", index=False)
+    days.to_csv(tmp_path / "days.csv", index=False)
+    place = tmp_path / "m.unbag"
+    result = call(
+        "fit",
+        tmp_path / "cells.csv",
+        tmp_path / "days.csv",
+        "--bag",
+        "day",
+        "--positives",
+        "late",
+        "--multiplicity",
+        "n",
+        "--model",
+        "linear",
+        "-o",
+        place,
+    )
+    assert result.returncode == 0
+    assert "'<10'" in result.stderr
+    assert "not estimated" in result.stdout
+    model = load_model(place)
+    assert [column["name"] for column in model.schema["columns"]] == ["x"]
+
+
+def test_margins_only(call, tmp_path):
+    table = pd.DataFrame({"place": range(8), "a": [90, 10] * 4, "b": [10, 90] * 4})
+    table["yes"] = table["a"] * 8 // 10 + table["b"] * 2 // 10
+    table.to_csv(tmp_path / "t.csv", index=False)
+    place = tmp_path / "m.unbag"
+    result = call(
+        "fit",
+        tmp_path / "t.csv",
+        tmp_path / "t.csv",
+        "--bag",
+        "place",
+        "--positives",
+        "yes",
+        "--margins",
+        "a,b",
+        "-o",
+        place,
+    )
+    assert result.returncode == 0
+    assert [column["name"] for column in load_model(place).schema["columns"]] == ["group"]
