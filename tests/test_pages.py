@@ -27,6 +27,7 @@ def test_examples_give_what_the_page_shows(page):
         "howto/export.md",
         "howto/groupings.md",
         "howto/hidden-counts.md",
+        "howto/warehouse.md",
         "explanation/published-methods.md",
     ],
 )
