@@ -52,7 +52,7 @@ ABOVE = {
     "bags": "How to say what is known of bags: :doc:`/howto/choose-a-model`.",
 }
 # packages that users do not call
-INTERNAL = {"kernels", "observations", "solvers", "terms"}
+INTERNAL = {"defaults", "observations", "terms"}
 COMMAND_LINE, COLUMNS = "cli", "76"
 _OF_SCIKIT_LEARN = re.compile(r"set_\w+_request|get_metadata_routing|set_output")
 
