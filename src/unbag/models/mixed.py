@@ -146,6 +146,8 @@ class LLPClassifier(LogOddsClassifier):
         By how much the variance of scores of bags exceeds what the model says; at least 1.
     bag_effect_ : float
         τ², the variance of random intercepts of bags.
+    function_ : FittedFunction
+        The fitted function: its encoder, its terms and their coefficients.
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes.
     class_prior_ : ndarray of shape (n_classes,)

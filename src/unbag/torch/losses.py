@@ -47,6 +47,11 @@ class BagLoss(nn.Module, ABC):
 
     The base of the losses below; it is not made itself.
 
+    Parameters
+    ----------
+    reduction : {"mean", "sum"}, default="mean"
+        Over the rows of a batch.
+
     Examples
     --------
     >>> import torch
