@@ -9,7 +9,7 @@ a tolerance of rounding or a limit of iterations.
 FEWEST_DEGREES = 3.0
 """Degrees of freedom of intervals with hardly any informative bag. With fewer, t quantiles grow without sense. | coverage"""
 
-MOST_COLUMNS = 1500
+MOST_COEFFICIENTS = 1500
 """Coefficients of which a covariance is computed; of more there are products only, and no standard deviations. Memory grows with its square. | scaling"""
 
 LANDMARK_CANDIDATES = 10

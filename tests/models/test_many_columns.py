@@ -67,7 +67,7 @@ def test_the_model_is_that_of_matrices(monkeypatch):
     frame, y = table()
     settings = {"kernel": None, "bag_effect": 0.0, "variances": {"numbers": 0.5, "site": 0.01}}
     dense = LLPClassifier(**settings).fit(frame, y)
-    monkeypatch.setattr(mixed, "MOST_COLUMNS", 10)
+    monkeypatch.setattr(mixed, "MOST_COEFFICIENTS", 10)
     products = LLPClassifier(**settings).fit(frame, y)
     scores = dense.decision_function(frame)
     assert np.abs(products.decision_function(frame) - scores).max() < 0.05 * scores.std()

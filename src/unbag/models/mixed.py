@@ -32,7 +32,7 @@ from unbag._outputs import by_instance
 from unbag.bags.bags import ANYTHING, Bags, check_bag_target
 from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import resolve_class_prior
-from unbag.defaults import MOST_COLUMNS
+from unbag.defaults import MOST_COEFFICIENTS
 from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
@@ -263,7 +263,7 @@ class LLPClassifier(LogOddsClassifier):
         n_classes = len(self.classes_)
         start = np.zeros((1 if n_classes == 2 else n_classes, n_columns))
         start[:, 0] = _log_odds(self.empirical_prior_)
-        solve = maximise if start.size <= MOST_COLUMNS else maximise_by_products
+        solve = maximise if start.size <= MOST_COEFFICIENTS else maximise_by_products
         fit = solve(
             likelihood,
             start,
@@ -427,7 +427,7 @@ class LLPClassifier(LogOddsClassifier):
         if self.covariance_ is None:
             raise ValueError(
                 f"The model has {self._theta.size:,} coefficients, and there are standard "
-                f"deviations of at most {MOST_COLUMNS:,}."
+                f"deviations of at most {MOST_COEFFICIENTS:,}."
             )
         return self.covariance_
 
