@@ -11,7 +11,7 @@ SMALL = {
     "ad_analyst": ("--impressions", "2500", "--model", "linear"),
     "political_scientist": ("--precincts", "30", "--voters", "20"),
     "scikit_learn_user": ("--bags", "30"),
-    "hospital": ("--patients", "60"),
+    "hospital": ("--patients", "40"),
     "paper_reader": ("--bags", "40", "--draws", "40"),
 }
 

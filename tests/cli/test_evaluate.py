@@ -8,6 +8,7 @@ import pytest
 
 from unbag.bags.frames import bags_from_frame
 from unbag.evaluation import evaluate
+from unbag.evaluation.held_out import posterior_draws
 from unbag.tables.persistence import load_model
 from unbag.tables.scoring import Rule
 
@@ -43,6 +44,7 @@ def test_on_new_bags(run, halves, frames):
         model.decision_function(X),
         X=model[:-1].transform(X),
         probabilities=model.predict_proba(X),
+        draws=posterior_draws(model, X),
         threshold=rule.score_threshold,
     )
     assert result.stdout == f"{expected}\n"
@@ -60,6 +62,16 @@ def test_json(call, halves):
     area = found["estimates"]["roc_auc"]
     assert area["low"] < area["value"] < area["high"]
     assert np.isfinite(area["standard_error"])
+
+
+def test_robustness(call, halves):
+    known = ["--bag", "region", "--positives", "conversions", "--robustness", "0.55"]
+    tables = [halves / "second.parquet", halves / "second.csv"]
+    result = call("evaluate", halves / "half.unbag", *tables, *known)
+    assert "Robustness: the AUC" in result.stdout
+    found = json.loads(call("evaluate", halves / "half.unbag", *tables, *known, "--json").stdout)
+    assert found["robustness"]["below"] == 0.55
+    assert found["robustness"]["column"] in result.stdout.replace("\n", " ")
 
 
 def test_a_page_of_new_bags(call, halves, tmp_path):

@@ -11,9 +11,11 @@ from unbag.evaluation import Estimate
 from unbag.evaluation.bag_effects import BagEffect
 from unbag.evaluation.checks import (
     Signal,
+    _error_covariance,
     judge_covariate_shift,
     judge_label_shift,
     overall_verdict,
+    signal_for_range,
     signal_within_bags,
 )
 
@@ -142,3 +144,56 @@ def test_signal_within_bags_is_estimated_without_bias(ratio):
     assert np.mean([one.ratio for one in found]) == pytest.approx(ratio, abs=0.15)
     z = [(one.ratio - ratio) / one.error for one in found]
     assert np.mean(np.abs(z) < 2) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("signal", "label_shift", "expected"),
+    [
+        (Signal(10, 1.0, 0.2), "not_rejected", "found"),
+        (Signal(10, 1.0, 0.2), "inconclusive", "found"),
+        (Signal(10, 1.0, 0.2), "rejected", "unknown"),
+        # a relation reversed within bags has a variance, too
+        (Signal(10, 0.4, 0.1), "inconclusive", "unknown"),
+        (Signal(1, 1.0, 0.2), "rejected", "none"),
+    ],
+)
+def test_variances_within_bags_have_no_sign(signal, label_shift, expected):
+    verdict = judge_label_shift(GOOD, {"The scores": SOUND}, UNSURE)
+    assert signal_for_range(signal, replace(verdict, name=label_shift)) == expected
+
+
+def test_the_error_covariance_is_that_of_simulated_noise():
+    """Of proportions and θᵀKθ with normal noise, for one bag of three classes."""
+    rng = np.random.default_rng(0)
+    G, theta, scale, n = np.array([0.5, 0.3, 0.2]), np.array([0.0, 1.0, -1.5]), 1.1, 200_000
+    root = rng.normal(size=(3, 3)) * 0.05
+    root -= root.mean(axis=0)
+    V = root @ root.T
+    noisy = G + rng.normal(size=(n, 3)) @ root.T
+    D = noisy[:, :, None] * np.eye(3) - noisy[:, :, None] * noisy[:, None, :]
+    between = scale * np.einsum("c,bcd,d->b", theta, D + V, theta)
+    errors = np.column_stack([noisy - G, between])
+    each = np.broadcast_to(V, (n, 3, 3))
+    found = _error_covariance(noisy, each, np.full(n, scale), theta).mean(axis=0)
+    np.testing.assert_allclose(found, np.cov(errors.T), atol=2e-5, rtol=0.02)
+
+
+def test_declared_noise_of_proportions_leaves_the_signal_within_bags():
+    """Without the correction for errors in variables the ratio is too small."""
+    declared, undeclared = [], []
+    for seed in range(6):
+        data = make_gaussian_bags(n_bags=300, bag_size=60, n_features=1, random_state=seed)
+        share = np.bincount(data.y["bag"], data.labels) / 60
+        noisy = share + 0.1 * np.random.default_rng(seed).normal(size=300)
+        bag, scores = data.y["bag"], data.X[:, 0]
+        for found, noise in ((declared, 6.0), (undeclared, 0.0)):
+            counts = 60 * (noisy if noise else np.clip(noisy, 0, 1))
+            y = (
+                bag_target(bag, counts=counts[bag], noise=noise)
+                if noise
+                else bag_target(bag, counts[bag] / 60)
+            )
+            found.append(signal_within_bags(check_bag_target(y), scores).ratio)
+    error = np.std(declared, ddof=1) / np.sqrt(6)
+    assert abs(np.mean(declared) - 1) < 3 * error + 0.05
+    assert np.mean(undeclared) < np.mean(declared) - 0.1

@@ -424,6 +424,16 @@ def _of_range(estimates: dict[str, Estimate]) -> list[Reason]:
     return [("rejected" if out[name] > _OUT else "inconclusive", text)]
 
 
+def signal_for_range(signal: Signal, label_shift: Verdict) -> SignalName:
+    """Whether rows of a bag carry the signal that bag means show, and in the same direction.
+
+    Variances within bags have no sign: they speak against a reversed relation only if they are
+    those that label shift needs, and nothing else rejects it.
+    """
+    agrees = label_shift.name != "rejected" and 1 - signal.ratio <= _SIGNAL_DOUBT * signal.error
+    return signal.name if agrees or signal.name == "none" else "unknown"
+
+
 def _of_signal(signal: Signal | None) -> list[Reason]:
     if signal is None:
         return []

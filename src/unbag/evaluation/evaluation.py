@@ -23,6 +23,7 @@ from unbag.evaluation.checks import (
     judge_label_shift,
     labels_verdict,
     overall_verdict,
+    signal_for_range,
     signal_within_bags,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
@@ -114,7 +115,8 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
     bootstrap = replace(uncertainty, method="bootstrap")
     of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
     agrees = effect is not None and effect.shift_type == "covariate_shift"
-    found_within: SignalName = "found" if agrees else signal.name
+    within = signal_for_range(signal, verdicts["label_shift"])
+    found_within: SignalName = "found" if agrees else within
     sensitivity = SlopeRange.sensitivity(rows.log_odds, found_within)
     ranges: tuple[tuple[Assumption, SlopeRange, float], ...] = (
         ("covariate_shift", SlopeRange.under_covariate_shift(rows.log_odds), spread),

@@ -196,12 +196,14 @@ def from_draw(
     """Estimate a measure from a draw of labelled rows; see `estimate_with_labels`."""
     check_inside(confidence_level, "confidence_level")
     limits = bounds_of(measure, sample, confidence_level)
+    by_labels = _from_labels_alone(measure, sample, drawn)
+    exact = _exact_limits(by_labels[0], drawn, confidence_level) if bounded else (np.inf, -np.inf)
     found = []
-    for value, added, more in (
-        _with_bags(measure, sample, drawn, imputations),
-        _from_labels_alone(measure, sample, drawn),
-    ):
+    for value, added, more in (_with_bags(measure, sample, drawn, imputations), by_labels):
         estimate = _interval(value, added, more, drawn, confidence_level, bounded)
+        estimate = replace(
+            estimate, low=min(estimate.low, exact[0]), high=max(estimate.high, exact[1])
+        )
         ends = (estimate.value, estimate.low, estimate.high)
         inside = np.clip(ends, limits.low, limits.high).tolist()
         found.append(replace(estimate, value=inside[0], low=inside[1], high=inside[2]))
@@ -297,25 +299,22 @@ def _interval(
     low, high = (
         value - error * _skewed(float(z), _TRUSTED_SKEWNESS * skewness) for z in (reach, -reach)
     )
-    if bounded:
-        exact = _exact_reach(drawn, confidence_level)
-        # labels without an error have no variance, and show no more than their number allows
-        if error == 0 or value >= 1:
-            low = min(low, value - exact)
-        if error == 0 or value <= 0:
-            high = max(high, value + exact)
     return Estimate(value, error, low, high, confidence_level, bounded, "labels")
 
 
-def _exact_reach(drawn: Draw, confidence_level: float) -> float:
-    """Clopper and Pearson's limit of the rate of errors where there is none, in the rarest class.
+def _exact_limits(value: float, drawn: Draw, confidence_level: float) -> tuple[float, float]:
+    """Clopper and Pearson's limits where labels show less than one error; else 1 and 0.
 
-    Among n rows of the class there are n independent pairs with rows of the others, so that it
-    holds for the area under the ROC curve as for rates.
+    Such labels have hardly a variance. Among n rows of the rarest class there are n independent
+    pairs with rows of the others, so that limits of n trials hold for the area under the ROC curve
+    as for rates.
     """
     sums, squares = (drawn.of_class @ drawn.weights**k for k in (1, 2))
-    n = float(np.min(sums**2 / squares))
-    return 1 - ((1 - confidence_level) / 2) ** (1 / n)
+    n, tail = float(np.min(sums**2 / squares)), (1 - confidence_level) / 2
+    below, above = np.clip(n * (1 - value), 0, n), np.clip(n * value, 0, n)
+    low = float(stats.beta.ppf(tail, n - below, below + 1)) if below < 1 else 1.0
+    high = float(stats.beta.ppf(1 - tail, above + 1, n - above)) if above < 1 else 0.0
+    return low, high
 
 
 def _skewed(z: float, skewness: float) -> float:
