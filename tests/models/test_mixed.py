@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from unbag import LLPClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.newton import DesignLikelihood, maximise
-from unbag.models.variances import VarianceComponents, VariancePrior
+from unbag.models.variances import PRIOR_WEIGHT, VarianceComponents
 from unbag.observations.information import CountObservation
 from unbag.terms.design import Design
 from unbag.terms.encoding import EncodedRows
@@ -81,8 +81,10 @@ def test_marginal_likelihood_is_the_integral():
     rng = np.random.default_rng(3)
     X, y, _ = covariate_shift(rng, 15, 8, slopes=(1.0,))
     likelihood, design = make_problem(X, y)
-    variance, prior = 0.4, VariancePrior()
-    components = VarianceComponents([slice(1, 2)], np.array([variance]), 1, 2, [prior], fixed=True)
+    variance = 0.4
+    components = VarianceComponents(
+        [slice(1, 2)], np.array([variance]), 1, 2, np.array([0.5]), fixed=True
+    )
     fit = maximise(likelihood, np.zeros((1, 2)), components, bag_effect=0.0, tol=1e-6)
     b = fit.theta[0, 0]
 
@@ -112,8 +114,7 @@ def test_the_variance_maximises_the_marginal_likelihood():
 
     def criterion(variance):
         model = LLPClassifier(variances={"numbers": variance}, **settings).fit(X, y)
-        weight, scale = VariancePrior()
-        log_prior = -0.5 * weight * (np.log(variance) + scale**2 / variance)
+        log_prior = -0.5 * PRIOR_WEIGHT * (np.log(variance) + 0.5**2 / variance)
         return model.log_marginal_likelihood_ + log_prior
 
     around = [criterion(sd**2 * factor) for factor in (0.5, 1.0, 2.0)]

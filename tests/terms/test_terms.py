@@ -92,11 +92,11 @@ def test_a_sparse_matrix_keeps_the_scales_of_its_columns():
     np.testing.assert_allclose((scaled**2).sum(axis=1).mean(), 1)
 
 
-def make_kernel(frame, n_landmarks=30, width=1.0):
+def make_kernel(frame, n_landmarks=30):
     encoder, rows = encode(frame)
     numbers = NumberTerm("numbers", encoder.number_names, list(range(len(encoder.number_names))))
     numbers.fit(rows)
-    term = KernelTerm([numbers], encoder.category_names, n_landmarks, width, 0)
+    term = KernelTerm([numbers], encoder.category_names, n_landmarks, 0)
     term.fit(rows)
     return term, rows, numbers
 

@@ -38,23 +38,18 @@ from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupin
 from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.summary import FittedFunction, ModelSummary, interval_degrees, summarise
-from unbag.models.variances import VarianceComponents, VariancePrior
+from unbag.models.variances import VarianceComponents
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
 from unbag.terms.base import Term
-from unbag.terms.categories import CategoryTerm
 from unbag.terms.design import Design, layout
 from unbag.terms.encoding import EncodedRows, TableEncoder, TrainingRows, as_frame, is_sparse
-from unbag.terms.kernel import KernelTerm
-from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
+from unbag.terms.make import make_terms
 from unbag.weights import check_contrast
 
 # Rows that predictions are made for at the same time.
 _BLOCK = 2**14
 
-
-_PRIOR = VariancePrior()
 
 
 class TermSummary(NamedTuple):
@@ -257,7 +252,10 @@ class LLPClassifier(LogOddsClassifier):
         likelihood_of: Callable[[list[Term]], Likelihood],
     ) -> None:
         self._encoder = encoder
-        self._terms, priors = self._make_terms(rows)
+        if self.kernel is not None:
+            check_choice(self.kernel, ("auto", "rbf"), "kernel")
+        n_landmarks = 0 if self.kernel is None else self.n_landmarks
+        self._terms = make_terms(encoder, rows, self.groups, n_landmarks, self.random_state)
         self._columns, n_columns = layout(self._terms)
         likelihood = likelihood_of(self._terms)
         n_classes = len(self.classes_)
@@ -267,7 +265,7 @@ class LLPClassifier(LogOddsClassifier):
         fit = solve(
             likelihood,
             start,
-            self._components(priors, start.shape),
+            self._components(start.shape),
             bag_effect=None if self.bag_effect == "auto" else float(self.bag_effect),
             tol=self.tol,
             max_iter=self.max_iter,
@@ -431,58 +429,19 @@ class LLPClassifier(LogOddsClassifier):
             )
         return self.covariance_
 
-    def _make_terms(self, rows: TrainingRows) -> tuple[list[Term], list[VariancePrior]]:
-        """The terms of f, fitted to the rows, and the priors of their variances."""
-        if self.kernel is not None:
-            check_choice(self.kernel, ("auto", "rbf"), "kernel")
-        encoder = self._encoder
-        if rows.is_sparse:
-            terms: list[Term] = [SparseTerm("numbers", encoder.number_names)]
-        else:
-            names = encoder.number_names
-            groups, rest = read_groups(self.groups, names)
-            numbers, indicators = _split_indicators(rest, rows)
-            own = [*groups.items(), ("numbers", numbers), ("indicators", indicators)]
-            terms = [
-                NumberTerm(name, [names[i] for i in places], places, places is not indicators)
-                for name, places in own
-                if places
-            ]
-        for place, column in enumerate(encoder.category_names):
-            terms.append(CategoryTerm(column, place, encoder.levels[place]))
-        for term in terms:
-            term.fit(rows)
-        if self.kernel is not None and not rows.is_sparse:
-            columns = [term for term in terms if isinstance(term, NumberTerm)]
-            kernel = KernelTerm(
-                columns, encoder.category_names, self.n_landmarks, 1.0, self.random_state
-            )
-            kernel.fit(rows)
-            terms.append(kernel)
-        return terms, [_PRIOR] * len(terms)
-
-    def _components(
-        self, priors: list[VariancePrior], shape: tuple[int, int]
-    ) -> VarianceComponents:
-        fixed = self.variances != "auto"
+    def _components(self, shape: tuple[int, int]) -> VarianceComponents:
+        names, sds = [term.name for term in self._terms], [term.prior_sd for term in self._terms]
+        values, fixed = np.array(sds) ** 2, isinstance(self.variances, Mapping)
         if isinstance(self.variances, Mapping):
-            names = [term.name for term in self._terms]
             if set(names) != set(self.variances):
                 raise ValueError(
                     f"variances must give one number for each of the terms {names}, not for "
                     f"{list(self.variances)}."
                 )
-            values = [self.variances[name] for name in names]
+            values = np.array([self.variances[name] for name in names], dtype=float)
         else:
             check_choice(self.variances, ("auto",), "variances")
-            values = [prior.sd**2 for prior in priors]
-        return VarianceComponents(
-            self._columns,
-            np.array(values, dtype=float),
-            *shape,
-            priors,
-            fixed,
-        )
+        return VarianceComponents(self._columns, values, *shape, np.array(sds), fixed)
 
     def _store(self, fit: MixedFit, likelihood: Likelihood) -> None:
         self._theta, self.covariance_ = fit.theta, fit.covariance
@@ -548,49 +507,6 @@ class LLPClassifier(LogOddsClassifier):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def read_groups(groups: Any, names: list[str]) -> tuple[dict[str, list[int]], list[int]]:
-    """Places of the columns of each group, and of those that are in none.
-
-    Examples
-    --------
-    >>> from unbag.models.mixed import read_groups
-    >>> read_groups({"site": ["x1", 2]}, ["x0", "x1", "x2"])
-    ({'site': [1, 2]}, [0])
-    """
-    if callable(groups):
-        groups = groups(names)
-    if groups is None:
-        groups = {}
-    if not isinstance(groups, Mapping):
-        groups = {f"group {i}": columns for i, columns in enumerate(groups)}
-    place = {name: i for i, name in enumerate(names)}
-    found, used = {}, set()
-    for name, columns in groups.items():
-        own = []
-        for column in columns:
-            at = place.get(column) if isinstance(column, str) else int(column)
-            if at is None or not 0 <= at < len(names) or at in used:
-                raise ValueError(
-                    f"groups names the column {column!r}, which is not a column of numbers or is "
-                    "in a group already."
-                )
-            own.append(at)
-            used.add(at)
-        found[str(name)] = own
-    return found, [i for i in range(len(names)) if i not in used]
-
-
-def _split_indicators(places: list[int], rows: TrainingRows) -> tuple[list[int], list[int]]:
-    """Columns of other numbers, and those that hold 0 and 1 only."""
-    if not places:
-        return [], []
-    is_indicator = rows.moments(np.array(places)).indicators
-    return (
-        [place for place, found in zip(places, is_indicator, strict=True) if not found],
-        [place for place, found in zip(places, is_indicator, strict=True) if found],
-    )
 
 
 def fit_to_rows(

@@ -48,15 +48,11 @@ _LEAST, _MOST = 1e-8, 1e4
 # that of Fellner–Schall.
 _LONGEST, _FASTEST = 3.0, 8.0
 
+# The weak prior of σ² is worth so many coefficients.
+PRIOR_WEIGHT = 0.5
+
 # Information of the flat prior of constants, as a share of what the data say of them.
 _FLAT = 1e-10
-
-
-class VariancePrior(NamedTuple):
-    """The weak prior of σ²: so many coefficients, of this standard deviation."""
-
-    weight: float = 0.5
-    sd: float = 0.5
 
 
 class Posterior(NamedTuple):
@@ -88,7 +84,8 @@ class VarianceComponents:
     variances : ndarray of shape (n_groups,)
     n_outputs, n_columns : int
         Coefficients are (n_outputs, n_columns); all outputs share variances.
-    priors : list of VariancePrior
+    prior_sds : ndarray of shape (n_groups,)
+        Standard deviations s of the weak prior.
     fixed : bool
         Whether variances stay as they are.
     """
@@ -97,7 +94,7 @@ class VarianceComponents:
     variances: Floats
     n_outputs: int
     n_columns: int
-    priors: list[VariancePrior]
+    prior_sds: Floats
     fixed: bool = False
     _rates: Floats = field(default_factory=lambda: np.empty(0))
     _last: Floats = field(default_factory=lambda: np.empty(0))
@@ -140,9 +137,8 @@ class VarianceComponents:
         """Derivatives of log L and the log prior by log σ_k²."""
         if self.fixed or not self.groups:
             return np.zeros(len(self.groups))
-        weight, square = self._prior()
-        rise = (self.squares(theta) + square) / self.variances
-        return 0.5 * (rise - posterior.degrees_of_freedom - weight)
+        rise = (self.squares(theta) + self._prior_squares) / self.variances
+        return 0.5 * (rise - posterior.degrees_of_freedom - PRIOR_WEIGHT)
 
     def curvature(self, theta: Floats, posterior: Posterior) -> tuple[Floats, Floats]:
         """−∂² log L by log variances, and the derivatives of β̂ by them: (n_coefficients, n_groups).
@@ -155,12 +151,11 @@ class VarianceComponents:
         """
         P, flat = posterior.covariance, theta.ravel()
         places = self.places
-        _, square = self._prior()
         moves = np.zeros((len(flat), len(places)))
         found = np.zeros((len(places),) * 2)
         for k, own in enumerate(places):
             moves[:, k] = P[:, own] @ flat[own] / self.variances[k]
-            squares = flat[own] @ flat[own] + np.diagonal(P)[own].sum() + square[k]
+            squares = flat[own] @ flat[own] + np.diagonal(P)[own].sum() + self._prior_squares[k]
             found[k, k] = 0.5 * squares / self.variances[k]
             for j, other in enumerate(places[: k + 1]):
                 block = P[np.ix_(own, other)]
@@ -173,9 +168,8 @@ class VarianceComponents:
         """Fellner–Schall, faster where steps go the same way again and again."""
         if self.fixed or not self.groups:
             return self
-        weight, square = self._prior()
-        fall = posterior.degrees_of_freedom + weight
-        step = np.log((self.squares(theta) + square) / fall / self.variances)
+        fall = posterior.degrees_of_freedom + PRIOR_WEIGHT
+        step = np.log((self.squares(theta) + self._prior_squares) / fall / self.variances)
         rates = self._rates
         if len(rates):
             rates = np.where(step * self._last > 0, np.minimum(1.5 * rates, _FASTEST), 1.0)
@@ -200,10 +194,9 @@ class VarianceComponents:
 
     def _inverse(self, curvature: Floats) -> Floats:
         values, vectors = np.linalg.eigh(curvature)
-        least = 0.5 * self._prior()[0].min()
-        return (vectors / np.maximum(values, least)) @ vectors.T
+        return (vectors / np.maximum(values, 0.5 * PRIOR_WEIGHT)) @ vectors.T
 
-    def _prior(self) -> tuple[Floats, Floats]:
-        """Weights a, and as², of each group."""
-        weight, sd = np.array(self.priors, dtype=float).T
-        return weight, weight * sd**2
+    @property
+    def _prior_squares(self) -> Floats:
+        """as² of each group."""
+        return PRIOR_WEIGHT * self.prior_sds**2

@@ -27,6 +27,9 @@ class Term(ABC):
     # whether φ is a sparse matrix
     is_sparse: ClassVar[bool] = False
 
+    # what the weak prior of σ is about
+    prior_sd: ClassVar[float] = 0.5
+
     name: str
     columns: list[str]
     names: list[str]

@@ -36,8 +36,6 @@ class KernelTerm(Term):
     categories : list of str
         Columns that are categories.
     n_landmarks : int
-    width : float
-        1/γ in units of the mean squared distance of two rows.
     random_state : int, RandomState or None
         Draws the landmarks.
     """
@@ -47,13 +45,11 @@ class KernelTerm(Term):
         numbers: list[NumberTerm],
         categories: list[str],
         n_landmarks: int,
-        width: float,
         random_state: Any,
     ) -> None:
         self.name = "kernel"
         self.columns = [name for term in numbers for name in term.columns] + categories
-        self._numbers, self._m = numbers, n_landmarks
-        self._width, self._random_state = width, random_state
+        self._numbers, self._m, self._random_state = numbers, n_landmarks, random_state
 
     def fit(self, rows: TrainingRows) -> None:
         """Choose landmarks, and learn the mean and the principal axes of the features."""
@@ -68,7 +64,7 @@ class KernelTerm(Term):
         chosen = np.sort(chosen)
         self._landmarks, self._codes = points[chosen], some.codes[chosen]
         squared = 2.0 * mixed.var(axis=0).sum()
-        self._gamma = float(1.0 / (self._width * squared)) if squared > 0 else 1.0
+        self._gamma = float(1.0 / squared) if squared > 0 else 1.0
         K = self._to_landmarks(some[chosen])
         values, vectors = np.linalg.eigh(K)
         sound = values > _ROUNDING * values[-1]
