@@ -546,7 +546,7 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
         variances=variances / model.dispersion_,
         n_outputs=model._theta.shape[0],
         n_columns=model._theta.shape[1],
-        priors=[_PRIOR] * len(variances),
+        prior_sds=np.zeros(len(variances)),
         fixed=True,
     )
     fit = maximise(
