@@ -40,6 +40,9 @@ class KernelTerm(Term):
         Draws the landmarks.
     """
 
+    # of the whole function; for other terms, of each coefficient
+    prior_sd = 1.0
+
     def __init__(
         self,
         numbers: list[NumberTerm],

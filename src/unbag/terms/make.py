@@ -29,7 +29,7 @@ def make_terms(
     else:
         names = encoder.number_names
         own, rest = read_groups(groups, names)
-        binary = rows.moments(np.array(rest, dtype=np.intp)).indicators if rest else []
+        binary = rows.moments(np.array(rest)).indicators.tolist() if rest else []
         own["numbers"] = [place for place, found in zip(rest, binary, strict=True) if not found]
         indicators = [place for place, found in zip(rest, binary, strict=True) if found]
         own["indicators"] = indicators
