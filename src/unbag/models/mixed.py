@@ -51,7 +51,6 @@ from unbag.weights import check_contrast
 _BLOCK = 2**14
 
 
-
 class TermSummary(NamedTuple):
     """A term of a fitted mixed model.
 
