@@ -51,7 +51,7 @@ def test_another_concept_is_found(monkeypatch):
 
 
 def test_intervals_of_groups_are_measured():
-    found = group_intervals.measure("looks", "mixed", 30, 1)
+    found = group_intervals.measure("looks", "posterior", 30, 1)
     assert set(found["held"]) == set(group_intervals.GROUPS)
     assert all(0 < width < 1 for width in found["width"].values())
 

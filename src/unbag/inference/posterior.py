@@ -6,10 +6,10 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import logit, softmax
 from sklearn.utils import _safe_indexing
 
-from unbag._arrays import Floats
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.inference.contrasts import interval
 from unbag.inference.grouped_rows import ROWS_AT_A_TIME, GroupedRows
@@ -69,7 +69,7 @@ def draw_shares(
     bags, rng, inside = rows.bags, np.random.default_rng(0), rows.inside
     S, G, C = posterior.n_draws, len(rows.names), bags.n_classes
     covariance = count_covariance(bags)
-    effect = float(posterior.model.bag_effect_)
+    effect = random_intercept_variance(posterior.model, bags)
     totals, by_bag = np.zeros((S, G, C)), []
     for some, part in rows.blocks():
         n_rows, n_bags = part.stop - part.start, some.stop - some.start
@@ -95,6 +95,8 @@ def draw_shares(
             if noise.any():
                 tiled = np.tile(known, (n_chains, 1)), np.tile(noise, (n_chains, 1, 1))
                 counts = draw_noisy_counts(own, lengths, number, *tiled, effect, rng)
+            if effect > 0:
+                add_group_effects(own, cell, number, G, counts, effect, rng)
             table = sampler.draw(own, counts)
             for c in range(C):
                 sums = np.bincount(group, weight * table[c], n_chains * G)
@@ -107,3 +109,44 @@ def draw_shares(
         limits = np.stack([shares.mean(axis=0), *interval(shares, confidence_level)])
         by_bag.append(np.where((inside[some] > 0)[:, :, None], limits, np.nan))
     return totals / rows.sizes[:, None], np.concatenate(by_bag, axis=1)
+
+
+def random_intercept_variance(model: Any, bags: Bags) -> float:
+    """τ², of the scores of one class; for several classes that which gives their dispersion φ."""
+    C, p = bags.n_classes, bags.class_shares
+    if C == 2 or model.bag_effect_ > 0:
+        return float(model.bag_effect_)
+    variance = float(bags.sizes[~bags.labelled].mean() * np.mean(p * (1.0 - p)))
+    # the log-odds of a class against the others vary by its own score and theirs
+    return (model.dispersion_ - 1.0) / max(variance, 1e-12) * (C - 1) / C
+
+
+def add_group_effects(
+    scores: Floats,
+    cell: Ints,
+    multiplicity: Ints,
+    n_groups: int,
+    counts: Floats,
+    effect: float,
+    rng: np.random.Generator,
+) -> None:
+    """Add to scores (n_classes, n_rows) random effects of groups in bags, given the counts.
+
+    Counts show the variance τ²V² of random intercepts, and not whether all groups of a bag share
+    them, in which case they cancel. As is usual in ecological inference, each group is taken to
+    have its own, of variance ω² = τ²V²/Σ_g V_g²: with K − Σp = Σ_g V_g u_g + e and e of variance V,
+    these are drawn from their normal posterior.
+    """
+    n_bags, p = len(counts), softmax(scores, axis=0)
+    for c in range(len(scores) == 2, len(scores)):
+        sums = [
+            np.bincount(cell, each * multiplicity, n_bags * n_groups).reshape(n_bags, n_groups)
+            for each in (p[c], p[c] * (1.0 - p[c]))
+        ]
+        V, squares = sums[1].sum(axis=1), (sums[1] ** 2).sum(axis=1)
+        omega = effect * V**2 / np.maximum(squares, 1e-12)
+        u = np.sqrt(omega)[:, None] * rng.normal(size=(n_bags, n_groups))
+        gap = counts[:, c] - sums[0].sum(axis=1) - np.sqrt(V) * rng.normal(size=n_bags)
+        gain = omega / np.maximum(omega * squares + V, 1e-12)
+        u += sums[1] * (gain * (gap - (sums[1] * u).sum(axis=1)))[:, None]
+        scores[c] += u.ravel()[cell]

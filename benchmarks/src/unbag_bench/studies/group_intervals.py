@@ -22,7 +22,7 @@ SIZE = 40
 GROUPS = ("large", "middle", "small")
 LOG_ODDS = np.array([-0.8, 0.9, 0.2])
 # Rows of "penalty 1e-4" and "search" are of linear models and a jackknife, of commit 206f41b.
-MODELS = {"mixed": lambda: LLPClassifier(kernel=None)}
+MODELS = {"posterior": lambda: LLPClassifier(kernel=None)}
 
 
 def draw(world: str, n_bags: int, seed: int) -> tuple[Any, Any, Any, Any]:
