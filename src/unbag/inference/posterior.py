@@ -126,7 +126,7 @@ def add_group_effects(
     cell: Ints,
     multiplicity: Ints,
     n_groups: int,
-    counts: Floats,
+    counts: Ints,
     effect: float,
     rng: np.random.Generator,
 ) -> None:
