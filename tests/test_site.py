@@ -85,14 +85,14 @@ def test_the_reference_names_each_object_by_a_path_that_leads_to_it():
 
 def test_links_to_results_are_downloads_on_the_site():
     script = load(ROOT / "docs" / "_ext" / "pages_beside.py")
-    page = ROOT / "docs" / "project" / "figures.md"
+    page = ROOT / "docs" / "project" / "coverage.md"
     app = SimpleNamespace(env=SimpleNamespace(doc2path=lambda _: str(page)))
     source = [
-        "[a](../../benchmarks/results/bounds.md#x) [b](figures.md#y) [c](../../CHANGELOG.md#z)"
+        "[a](../../benchmarks/results/bounds.md#x) [b](coverage.md#y) [c](../../CHANGELOG.md#z)"
     ]
     script.turn_links(app, "figures", source)
     assert source == [
-        "[a](path:../../benchmarks/results/bounds.md) [b](/project/figures.md#y) [c](/changes.md#z)"
+        "[a](path:../../benchmarks/results/bounds.md) [b](/project/coverage.md#y) [c](/changes.md#z)"
     ]
 
 

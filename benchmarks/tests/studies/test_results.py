@@ -94,7 +94,7 @@ def test_figures_of_the_default_are_those_of_the_rows():
         if (row["method"], row["table"], row["sampling"]) == ("likelihood", 1, "paper"):
             found[row["dataset"], row["low"], row["bag_size"]].append(row["auc"])
     shown = {}
-    for line in (ROOT / "docs" / "project" / "figures.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8").splitlines():
         name, proportions, *cells = [cell.strip() for cell in line.strip("|").split("|")] + [""]
         if proportions.startswith("["):
             low = {"[0, ½]": 0.0, "[½, 1]": 0.5}[proportions]
