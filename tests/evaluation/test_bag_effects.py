@@ -16,7 +16,6 @@ from unbag.evaluation.bag_effects import (
     effect_of_means,
     effect_of_scores,
     estimate_bag_effect,
-    largest_dispersion,
 )
 
 DRAWS = 100
@@ -119,7 +118,7 @@ def test_effects_on_several_classes_are_found():
 
 
 @pytest.mark.parametrize(("separation", "size"), [(1.0, 8), (2.0, 50), (2.0, 300), (4.0, 20)])
-def test_classes_that_keep_their_look_are_no_effect(separation, size):
+def test_label_shift_is_no_bag_effect(separation, size):
     found = [estimate_bag_effect(*under_label_shift(seed, separation, size)) for seed in range(60)]
     assert np.mean([effect.significant for effect in found]) <= 0.1
     # rows that tell classes apart less well explain less of the shares
@@ -162,7 +161,7 @@ def test_means_of_bags_are_enough():
     assert effect_of_means(bags, means, variances) == estimate_bag_effect(bags, probabilities)
 
 
-def test_labelled_rows_say_nothing_about_bags():
+def test_labelled_rows_do_not_count_as_bags():
     bags, probabilities = under_covariate_shift(0, 0.1, n_bags=30)
     # as many of both classes, so that the pooled share stays where it is
     half = np.arange(1000) % 2
@@ -208,7 +207,7 @@ def test_slopes_separate_the_assumptions():
     assert shift_types(under_label_shift).count("label_shift") > 36
 
 
-def test_shuffled_bags_tell_nothing():
+def test_random_bags_carry_no_information():
     """There the two assumptions are the same."""
 
     def shuffled(seed):
@@ -310,64 +309,3 @@ def test_label_shift_is_preferred_unless_the_slope_is_clearly_smaller(slope, err
     """Halfway between the assumptions, √4, is two standard errors away, less than one, or below."""
     effect = replace(FOUND, slope=slope, slope_error=error, slope_label_shift=4.0)
     assert effect.prefers_label_shift == expected
-
-
-# --- dispersion ---------------------------------------------------------------------------------
-
-
-def dispersion_of(bags, probabilities, bag_effect=0.0):
-    scores = logit(probabilities[1:]) if len(probabilities) == 2 else np.log(probabilities)
-    return largest_dispersion(bags, scores, bags.class_shares, bag_effect)
-
-
-def test_many_bags_with_sampling_alone_have_no_dispersion_under_either_assumption():
-    """What is left above 1 is the interval of 60 and 100 bags: χ² is 0.73 and 0.78 of its mean."""
-    covariate = [dispersion_of(*under_covariate_shift(seed, 0.0)) for seed in range(DRAWS)]
-    label = [dispersion_of(*under_label_shift(seed)) for seed in range(DRAWS)]
-    assert np.mean(covariate) == pytest.approx(98 / chi2(98).ppf(0.05), abs=0.06)
-    assert np.mean(label) == pytest.approx(58 / chi2(58).ppf(0.05), abs=0.1)
-
-
-def test_an_effect_disperses_counts_unless_it_is_allowed_for():
-    """In bags of n rows, τ² makes it 1 + nτ² q(1 − q)/v, with v the mean of p(1 − p)."""
-    draws = [under_covariate_shift(seed, 0.1) for seed in range(DRAWS)]
-    above = 98 / chi2(98).ppf(0.05)
-    found = np.mean([dispersion_of(*draw) for draw in draws]) / above
-    inside = np.mean([(p[0] * p[1]).mean() for _, p in draws])
-    assert found == pytest.approx(1 + 200 * 0.1 * 0.25 / inside, rel=0.05)
-    allowed = np.mean([dispersion_of(*draw, bag_effect=0.1) for draw in draws]) / above
-    assert allowed == pytest.approx(1, abs=0.06)
-
-
-@pytest.mark.parametrize("n_bags", [5, 12])
-def test_few_bags_seldom_rule_out_the_dispersion_that_they_have(n_bags):
-    """It is a bound that holds in 95 of 100 draws, or more: slopes below 1 are not made use of."""
-    q, size, draws, times = 0.3, 2000, 400, 30.0
-    rng = np.random.default_rng(0)
-    variance = (times - 1) * q * (1 - q) / size
-    held = 0
-    for _ in range(draws):
-        shares = np.clip(rng.normal(q, np.sqrt(variance), n_bags), 0, 1)
-        counts = rng.binomial(size, shares)
-        bag = np.repeat(np.arange(n_bags), size)
-        bags = check_bag_target(bag_target(bag, counts=counts[bag]))
-        p = rng.uniform(q - 0.2, q + 0.2, len(bag))
-        held += dispersion_of(bags, both(p)) >= times
-    assert 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws) < held / draws < 0.995
-
-
-def test_dispersion_of_several_classes_and_of_single_labels_is_that_of_chance():
-    rng = np.random.default_rng(0)
-    q = np.array([0.5, 0.3, 0.2])
-    p = rng.dirichlet(5 * q, size=(100, 40))
-    labels = (rng.uniform(size=(100, 40, 1)) > p.cumsum(axis=2)).sum(axis=2)
-    probabilities = p.reshape(-1, 3).T
-    in_bags = dispersion_of(check_bag_target(make_target(labels, 3)), probabilities)
-    alone = dispersion_of(check_bag_target(labels.reshape(-1)), probabilities)
-    assert in_bags == pytest.approx(196 / chi2(196).ppf(0.05), abs=0.35)
-    assert 1 <= alone < 1.15
-
-
-def test_two_bags_leave_dispersion_open():
-    bags = check_bag_target(bag_target([0] * 50 + [1] * 50, counts=[10] * 50 + [20] * 50))
-    assert 100 < dispersion_of(bags, both(np.full(100, 0.3))) < np.inf

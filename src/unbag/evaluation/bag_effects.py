@@ -30,13 +30,6 @@ near 1/s for large bags with different proportions and 1 for random bags, which 
 information. Probabilities shrunk towards q by a factor a have the slope 1/a in place of 1, or 1/as
 in large bags, while β* becomes 1/a²s: √β* lies between the two whatever a is, and separates the two
 assumptions.
-
-**Dispersion.** The overdispersion of the counts is
-
-    φ̂ = B/(B − 2) · Σ_b n_b d_b / Σ_b n_b (e_b + τ²)
-
-for a τ² that is allowed for already: about 1 under either assumption if there is sampling alone.
-`largest_dispersion` is the upper 95% limit, (B − 2)(C − 1) φ̂ / χ²_{0.05}.
 """
 
 from __future__ import annotations
@@ -410,68 +403,3 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
         slope_label_shift=float(between / around) if separation > 0 and around > 0 else np.nan,
         slope_unconstrained=slope_unconstrained,
     )
-
-
-def dispersion_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> float:
-    """Find φ̂ from log-odds (n_outputs, n_instances) of models that did not see the row's bag."""
-    return dispersion_of_means(bags, *means_at_prior(bags, scores, class_prior))
-
-
-def largest_dispersion(
-    bags: Bags, scores: Floats, class_prior: Floats, bag_effect: float = 0.0
-) -> float:
-    """Find the largest φ ≥ 1 that bags do not rule out: the upper limit of the overdispersion.
-
-    Parameters
-    ----------
-    bags : Bags
-        Rows of known label count as bags of one.
-    scores : ndarray of shape (n_outputs, n_instances)
-        By models that were trained without the row's bag.
-    class_prior : ndarray of shape (n_classes,)
-        The shares of the classes that the scores are for.
-    bag_effect : float, default=0.0
-        τ², the bag effect that is allowed for.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier, check_bag_target
-    >>> from unbag.evaluation import cross_fit
-    >>> from unbag.evaluation.bag_effects import largest_dispersion
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
-    >>> model = LLPClassifier(kernel=None, class_prior=[0.5, 0.5])
-    >>> scores = cross_fit(model, data.X, data.y).log_odds[None]
-    >>> 1 <= largest_dispersion(check_bag_target(data.y), scores, [0.5, 0.5]) < 2
-    True
-    """
-    pieces, _ = bags.with_labelled_rows_apart()
-    found = dispersion_of_means(pieces, *means_at_prior(pieces, scores, class_prior), bag_effect)
-    degrees = max(pieces.n_bags - 2, 1) * (pieces.n_classes - 1)
-    return max(1.0, found * degrees / float(chdtri(degrees, 0.95)))
-
-
-def dispersion_of_means(
-    bags: Bags, means: Floats, variances: Floats, bag_effect: float = 0.0
-) -> float:
-    """Find φ̂ from the means of p and p(1 − p) over bags: (n_bags, n_classes).
-
-    Parameters
-    ----------
-    bags : Bags
-        Those of one row of known label may be among them.
-    means, variances : ndarrays of shape (n_bags, n_classes)
-    bag_effect : float, default=0.0
-        τ², the bag effect that is allowed for.
-    """
-    moments = standardise_bags(bags, means, variances)
-    allowed = np.where(bags.labelled, 0.0, bag_effect)
-    slope = 1.0
-    for _ in range(MOST_ROUNDS):
-        before, weights = slope, 1 / (moments.sampling_variance(slope) + allowed + ROUNDING)
-        slope = max(1.0, moments.slope(weights))
-        if abs(slope - before) <= SETTLED * slope:
-            break
-    expected = float(moments.sizes @ (moments.sampling_variance(slope) + allowed))
-    ratio = float(moments.sizes @ moments.squares(slope)) / max(expected, ROUNDING)
-    return ratio * bags.n_bags / max(bags.n_bags - 2, 1)
