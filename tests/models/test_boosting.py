@@ -324,7 +324,7 @@ def test_class_prior_moves_scores_by_its_log_odds():
     moved = balanced.decision_function(TWO.X) + np.log(0.2 / 0.8)
     np.testing.assert_allclose(given.decision_function(TWO.X), moved)
     np.testing.assert_allclose(
-        balanced.predict_proba(TWO.X, class_prior=[4, 1]), given.predict_proba(TWO.X)
+        balanced.predict_proba(TWO.X, class_prior=[0.8, 0.2]), given.predict_proba(TWO.X)
     )
 
 

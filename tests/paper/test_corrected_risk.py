@@ -401,7 +401,9 @@ def test_empirical_prior_is_the_share_of_each_class_among_all_instances(counts):
 
 def test_prior_is_balanced_or_as_given_up_to_its_sum():
     np.testing.assert_allclose(resolve_class_prior("balanced", THREE.class_shares), [1 / 3] * 3)
-    np.testing.assert_allclose(resolve_class_prior([2, 0, 6], THREE.class_shares), [0.25, 0, 0.75])
+    np.testing.assert_allclose(
+        resolve_class_prior([0.25, 0, 0.75], THREE.class_shares), [0.25, 0, 0.75]
+    )
     given = resolve_class_prior(np.array([0.1, 0.9]), BAGS.class_shares)
     np.testing.assert_allclose(given, [0.1, 0.9])
 

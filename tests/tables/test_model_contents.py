@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.tables.model_contents import check_settings
+from unbag.tables.model_contents import check_model_settings
 from unbag.tables.persistence import load_model, save_model
 
 BAGS = make_gaussian_bags(n_bags=6, bag_size=5, random_state=0)
@@ -75,7 +75,7 @@ def test_types_that_look_things_up_in_native_code(tmp_path):
 
 def test_positions_beyond_the_end_of_a_sparse_matrix():
     matrix = sparse.csr_array(np.eye(3))
-    check_settings({"matrix": matrix}, ())
+    check_model_settings({"matrix": matrix}, ())
     matrix.indices[0] = 10**6
     with pytest.raises(ValueError, match="indices"):
-        check_settings({"matrix": matrix}, ())
+        check_model_settings({"matrix": matrix}, ())

@@ -32,7 +32,7 @@ _GRID = 2048
 _PILOT = 500_000
 
 
-class Cells(NamedTuple):
+class FetchedCells(NamedTuple):
     """Different rows of a table.
 
     Attributes
@@ -77,7 +77,7 @@ def collect_cells(
     exact: Sequence[str] = (),
     bins: int | None = None,
     max_cells: int = MOST_CELLS,
-) -> Cells:
+) -> FetchedCells:
     """Group the rows of a table in its engine, and fetch the groups.
 
     Parameters
@@ -103,7 +103,7 @@ def collect_cells(
 
 def _collect(
     rows: nw.LazyFrame[Any], keys: list[str], exact: set[str], bins: int | None, max_cells: int
-) -> Cells:
+) -> FetchedCells:
     schema, notes = rows.collect_schema(), list[str]()
     names = list(schema.names())
     count = _new_name("n", names)
@@ -159,7 +159,7 @@ def _collect(
         notes.append(f"Numbers in up to {n_bins} bins, by the means of these: {listing(binned)}.")
     if days:
         notes.append(f"Times by their days: {listing(days)}.")
-    return Cells(frame, count, summary, notes, n_kept < n_bags)
+    return FetchedCells(frame, count, summary, notes, n_kept < n_bags)
 
 
 def _place_bins(rows: nw.LazyFrame[Any], name: str, count: str) -> _Numbers:

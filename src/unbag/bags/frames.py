@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from unbag._checks import check_choice
 from unbag._text import counted, listing, plural, quoted
 from unbag.bags.bag_numbers import BagNumbers, read_numbers
-from unbag.bags.cells import MOST_CELLS, Cells, collect_cells
+from unbag.bags.cells import MOST_CELLS, FetchedCells, collect_cells
 from unbag.bags.inconsistencies import (
     Inconsistency,
     InconsistencyError,
@@ -104,7 +104,7 @@ def bags_from_frame(
     bins : int, optional
         Of a lazy frame: bins of a column of numbers that has more values than these, which then
         are the means of their bin. By default 256, or fewer where rows would be too many.
-    max_cells : int
+    max_cells : int, default=2000000
         Of a lazy frame: different rows that are fetched at most, about. Where there are more, whole
         bags are drawn by a hash of their keys, with a warning.
 
@@ -165,7 +165,7 @@ class MatchedTables:
     multiplicity: NDArray[np.int64] | None = None  # of matched rows
     limits: NDArray[np.float64] | None = None  # of counts, (n_bags, n_columns, 2)
     cells: tuple[str, ...] = ()  # what named them
-    fetched: Cells | None = None  # what an engine gave
+    fetched: FetchedCells | None = None  # what an engine gave
 
     def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
         """Checks of one table against the other, each of which raises what it finds."""

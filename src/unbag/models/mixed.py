@@ -37,7 +37,7 @@ from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
-from unbag.models.summary import FittedFunction, ModelSummary, interval_degrees, summarise
+from unbag.models.summary import FittedFunction, ModelSummary, interval_degrees, summarise_model
 from unbag.models.variances import VarianceComponents
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
@@ -300,7 +300,7 @@ class LLPClassifier(LogOddsClassifier):
         ['(intercept)', 'x0', 'x1']
         """
         check_is_fitted(self)
-        return summarise(self, confidence_level)
+        return summarise_model(self, confidence_level)
 
     def predict_interval(self, X: Any, confidence_level: float = 0.95) -> Floats:
         """Limits between which the probability of each row lies, by the posterior of its log-odds.

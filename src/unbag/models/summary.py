@@ -158,7 +158,7 @@ class ModelSummary:
         return "\n".join(lines)
 
 
-def summarise(model: Any, confidence_level: float) -> ModelSummary:
+def summarise_model(model: Any, confidence_level: float) -> ModelSummary:
     """Coefficients in units of the table, with the standard deviations of their posterior."""
     f = model.function_
     n_outputs, n = f.theta.shape

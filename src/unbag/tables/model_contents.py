@@ -74,7 +74,7 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
             waiting.extend(node)
 
 
-def check_settings(model: Any, trusted: Collection[str]) -> None:
+def check_model_settings(model: Any, trusted: Collection[str]) -> None:
     """Refuse a model of which a part would read, write or call anything.
 
     Parameters

@@ -44,7 +44,7 @@ from unbag.tables.model_archive import (
     read_member,
     reason_of,
 )
-from unbag.tables.model_contents import check_settings, foreign_types
+from unbag.tables.model_contents import check_model_settings, foreign_types
 from unbag.terms.base import Term
 from unbag.terms.encoding import TableEncoder
 
@@ -325,7 +325,7 @@ def _build(
             refused += sorted(foreign_types(parts) - {*refused, *trusted})
         if not refused:
             model = skops.loads(payload, trusted=types)
-            check_settings(model, trusted)
+            check_model_settings(model, trusted)
             return model
     except Exception as error:  # a forged model can make any of its parts fail
         written = ", ".join(f"{name} {number}" for name, number in versions.items())

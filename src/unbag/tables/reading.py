@@ -201,7 +201,20 @@ class Table:
     def lazy(
         self, columns: Sequence[str], types: Mapping[str, ColumnType] | None = None
     ) -> Iterator[nw.LazyFrame[Any]]:
-        """Open the rows as a lazy frame: of the engine that they are in, or of what is read."""
+        """Open the rows as a lazy frame: of the engine that they are in, or of what is read.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of the columns.
+        types : mapping of str to str, optional
+            Types of columns, as for ``read``.
+
+        Yields
+        ------
+        rows : narwhals.LazyFrame
+            Open within the ``with`` block only.
+        """
         if self.source.lazy is None:
             yield nw.from_native(self.read(columns, types)).lazy()
             return

@@ -27,7 +27,7 @@ from unbag.tables.sql_expressions import (
     Made,
     Scaled,
     Writer,
-    number,
+    literal,
     total,
 )
 from unbag.terms.categories import CategoryTerm
@@ -229,8 +229,8 @@ class _Table:
         found: list[Feature] = []
         for i, raw in enumerate(raws):
             fill = float(step.medians_[i])
-            filled = f"COALESCE({raw.value}, {number(fill)})"
-            made = f"(({filled} - {number(step.means_[i])}) / {number(step.scales_[i])})"
+            filled = f"COALESCE({raw.value}, {literal(fill)})"
+            made = f"(({filled} - {literal(step.means_[i])}) / {literal(step.scales_[i])})"
             made = self.sql.single(made) if round_to is np.float32 else made
             found.append(Scaled(made, raw, fill, scaled(i)))
         for j, i in enumerate(step.missing_columns_, len(raws)):
@@ -242,10 +242,10 @@ class _Table:
         found: list[Feature] = []
         for name, periods in zip(names, step.periods_, strict=True):
             time = self.sql.column(str(name), "time").value
-            for length in (number(PERIODS[part][0]) for part in periods):
+            for length in (literal(PERIODS[part][0]) for part in periods):
                 passed = f"({time} - {length} * FLOOR({time} / {length})) / {length}"
                 for side in ("SIN", "COS"):
-                    value = f"ROUND({side}({number(2 * np.pi)} * ({passed})), {DIGITS})"
+                    value = f"ROUND({side}({literal(2 * np.pi)} * ({passed})), {DIGITS})"
                     value = f"COALESCE({self.sql.dialect.double.format(value)}, 0e0)"
                     found.append(Made(self.sql.single(value) if step.dtype == "float32" else value))
         return found
@@ -288,7 +288,7 @@ def _score(model: Any, table: _Table, contrast: Floats) -> str:
 def _mixed(model: Any, table: _Table, contrast: Floats) -> str:
     f = model.function_
     theta = contrast @ f.theta
-    parts = [number(theta[0] + contrast @ f.offset)]
+    parts = [literal(theta[0] + contrast @ f.offset)]
     for term, place in zip(f.terms, f.columns, strict=True):
         beta = theta[place]
         if isinstance(term, CategoryTerm):
@@ -327,7 +327,7 @@ def _kernel_term(
 ) -> list[str]:
     """Σ_l c_l exp(−γ|x − z_l|²) − m, where two categories that differ are at a distance of 2."""
     gamma, weights = term["_gamma"], term["_transform"] @ beta
-    found = [number(-(term["_mean"] @ beta))]
+    found = [literal(-(term["_mean"] @ beta))]
     numbers = [vars(one) for one in term["_numbers"]]
     for weight, landmark, codes in zip(weights, term["_landmarks"], term["_codes"], strict=True):
         parts, start = [], 0
@@ -348,8 +348,8 @@ def _kernel_term(
                 parts.append(feature.square(gamma / scales[i] ** 2, centre, gap, known))
         for column, own, code in zip(table.categories, levels, codes, strict=True):
             same = column.is_level(own[code])
-            parts.append(f"CASE WHEN {same} THEN 0e0 ELSE {number(2.0 * gamma)} END")
-        found.append(f"{number(weight)} * {table.sql.exp(f'-{total(parts)}')}")
+            parts.append(f"CASE WHEN {same} THEN 0e0 ELSE {literal(2.0 * gamma)} END")
+        found.append(f"{literal(weight)} * {table.sql.exp(f'-{total(parts)}')}")
     return found
 
 
@@ -361,7 +361,7 @@ def _trees(model: Any, table: _Table, contrast: Floats) -> str:
         )
     moved = log_prior(model.class_prior_) - log_prior(model.empirical_prior_)
     slopes = contrast @ model.start_coef_
-    parts = [number(contrast @ (model.start_intercept_ + moved))]
+    parts = [literal(contrast @ (model.start_intercept_ + moved))]
     for feature, slope, fill in zip(table.numbers, slopes, model.start_fill_, strict=True):
         if slope:
             parts.append(feature.linear(slope, 0.0, gap=slope * fill))
@@ -375,7 +375,7 @@ def _trees(model: Any, table: _Table, contrast: Floats) -> str:
 
 def _tree(node: Any, table: _Table, weight: float) -> str:
     if "split_feature" not in node:
-        return number(weight * float(node["leaf_value"]))
+        return literal(weight * float(node["leaf_value"]))
     kind, missing = node["decision_type"], node["missing_type"]
     if kind != "<=" or missing not in ("NaN", "None"):
         raise ValueError(
@@ -392,6 +392,6 @@ def _tree(node: Any, table: _Table, weight: float) -> str:
 def _ensemble(model: Any, table: _Table, contrast: Floats) -> str:
     wanted, parts = log_prior(model.class_prior_), []
     for one, weight in zip(model.estimators_, model.weights_, strict=True):
-        moved = number(float(contrast @ np.atleast_1d(wanted - log_prior(one.class_prior_))))
-        parts.append(f"{number(weight)} * ({_score(one, table, contrast)} + {moved})")
+        moved = literal(float(contrast @ np.atleast_1d(wanted - log_prior(one.class_prior_))))
+        parts.append(f"{literal(weight)} * ({_score(one, table, contrast)} + {moved})")
     return total(parts)

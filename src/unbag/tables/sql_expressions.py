@@ -25,7 +25,7 @@ _ABREAST = 16
 _SPLIT = float(2**29 + 1)
 
 
-class Dialect(NamedTuple):
+class SqlDialect(NamedTuple):
     """What differs between engines.
 
     Attributes
@@ -56,12 +56,12 @@ class Dialect(NamedTuple):
 
 _AS_SINGLE = "CAST(CAST({} AS FLOAT) AS DOUBLE)"
 
-DIALECTS: dict[str, Dialect] = {
-    "duckdb": Dialect(
+DIALECTS: dict[str, SqlDialect] = {
+    "duckdb": SqlDialect(
         '"', False, "CAST({} AS DOUBLE)", "CAST({} AS VARCHAR)", _AS_SINGLE, "EPOCH({})"
     ),
     # an identifier in double quotes that is no column would be a string
-    "sqlite": Dialect(
+    "sqlite": SqlDialect(
         "`",
         False,
         "CAST({} AS REAL)",
@@ -71,7 +71,7 @@ DIALECTS: dict[str, Dialect] = {
         "MIN",
         "MAX",
     ),
-    "spark": Dialect(
+    "spark": SqlDialect(
         "`",
         True,
         "CAST({} AS DOUBLE)",
@@ -79,7 +79,7 @@ DIALECTS: dict[str, Dialect] = {
         _AS_SINGLE,
         "(UNIX_MICROS(CAST({} AS TIMESTAMP)) / 1000000e0)",
     ),
-    "postgresql": Dialect(
+    "postgresql": SqlDialect(
         '"',
         False,
         "CAST({} AS DOUBLE PRECISION)",
@@ -87,7 +87,7 @@ DIALECTS: dict[str, Dialect] = {
         "CAST(CAST({} AS REAL) AS DOUBLE PRECISION)",
         "CAST(EXTRACT(EPOCH FROM {}) AS DOUBLE PRECISION)",
     ),
-    "bigquery": Dialect(
+    "bigquery": SqlDialect(
         "`",
         True,
         "CAST({} AS FLOAT64)",
@@ -95,7 +95,7 @@ DIALECTS: dict[str, Dialect] = {
         None,
         "(UNIX_MICROS(TIMESTAMP({})) / 1000000e0)",
     ),
-    "snowflake": Dialect(
+    "snowflake": SqlDialect(
         '"',
         True,
         "CAST({} AS DOUBLE)",
@@ -106,13 +106,13 @@ DIALECTS: dict[str, Dialect] = {
 }
 
 
-def number(value: float) -> str:
+def literal(value: float) -> str:
     """A double, which would be a decimal number without an exponent.
 
     Examples
     --------
-    >>> from unbag.tables.sql_expressions import number
-    >>> number(-1.5), number(1e-300)
+    >>> from unbag.tables.sql_expressions import literal
+    >>> literal(-1.5), literal(1e-300)
     ('(-1.5e0)', '1e-300')
     """
     text = repr(float(value))
@@ -123,7 +123,7 @@ def number(value: float) -> str:
 def total(parts: Sequence[str]) -> str:
     """The sum of some expressions, not deeper than a logarithm of their number."""
     if len(parts) <= _ABREAST:
-        return f"({' + '.join(parts) or number(0)})"
+        return f"({' + '.join(parts) or literal(0)})"
     middle = len(parts) // 2
     return f"({total(parts[:middle])} + {total(parts[middle:])})"
 
@@ -179,7 +179,7 @@ class Writer:
         """A double rounded to single precision."""
         if self.dialect.single is not None:
             return self.dialect.single.format(value)
-        split = f"{value} * {number(_SPLIT)}"
+        split = f"{value} * {literal(_SPLIT)}"
         return f"({split} - ({split} - {value}))"
 
     def exp(self, value: str) -> str:
@@ -202,15 +202,15 @@ class Feature(ABC):
 
     def linear(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:
         """(value − centre)·slope + known, and ``gap`` where it is missing."""
-        rest = f" + {number(known)}" if known else ""
-        made = f"({self.value} - {number(centre)}) * {number(slope)}{rest}"
-        return f"COALESCE({made}, {number(gap)})"
+        rest = f" + {literal(known)}" if known else ""
+        made = f"({self.value} - {literal(centre)}) * {literal(slope)}{rest}"
+        return f"COALESCE({made}, {literal(gap)})"
 
     def square(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:
         """(value − centre)²·slope + known, and ``gap`` where it is missing."""
-        rest = f" + {number(known)}" if known else ""
-        made = f"POWER({self.value} - {number(centre)}, 2e0) * {number(slope)}{rest}"
-        return f"COALESCE({made}, {number(gap)})"
+        rest = f" + {literal(known)}" if known else ""
+        made = f"POWER({self.value} - {literal(centre)}, 2e0) * {literal(slope)}{rest}"
+        return f"COALESCE({made}, {literal(gap)})"
 
     @property
     def missing(self) -> str:
@@ -230,16 +230,16 @@ class Raw(Feature):
         """The column, NULL where it is not finite."""
         if not self.may_be_infinite:
             return self.sql
-        limits = f"{number(-_LARGEST)} AND {number(_LARGEST)}"
+        limits = f"{literal(-_LARGEST)} AND {literal(_LARGEST)}"
         return f"CASE WHEN {self.sql} BETWEEN {limits} THEN {self.sql} END"
 
     def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:
         """Compare in a way in which NULL, NaN (in some engines the largest) and infinity are gaps."""
-        at = number(threshold)
+        at = literal(threshold)
         if gap_left:
-            found = f"{self.sql} > {at} AND {self.sql} <= {number(_LARGEST)}"
+            found = f"{self.sql} > {at} AND {self.sql} <= {literal(_LARGEST)}"
             return f"CASE WHEN {found} THEN {right} ELSE {left} END"
-        found = f"{self.sql} <= {at} AND {self.sql} >= {number(-_LARGEST)}"
+        found = f"{self.sql} <= {at} AND {self.sql} >= {literal(-_LARGEST)}"
         return f"CASE WHEN {found} THEN {left} ELSE {right} END"
 
 
@@ -256,7 +256,7 @@ class Made(Feature):
 
     def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
         """Compare it with the threshold."""
-        return f"CASE WHEN {self.sql} <= {number(threshold)} THEN {left} ELSE {right} END"
+        return f"CASE WHEN {self.sql} <= {literal(threshold)} THEN {left} ELSE {right} END"
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class Flag(Feature):
         return self._case(*((v - centre) ** 2 * slope + known for v in (self.true, self.false)))
 
     def _case(self, true: float, false: float) -> str:
-        return f"CASE WHEN {self.condition} THEN {number(true)} ELSE {number(false)} END"
+        return f"CASE WHEN {self.condition} THEN {literal(true)} ELSE {literal(false)} END"
 
 
 @dataclass(frozen=True)
@@ -320,13 +320,13 @@ class Category:
         known = weight_of if self.levels is None else self.levels
         found = {level: weight_of.get(level, 0.0) for level in known}
         whens = [
-            f"WHEN {self.string(level)} THEN {number(weight)}"
+            f"WHEN {self.string(level)} THEN {literal(weight)}"
             for level, weight in found.items()
             if weight != other
         ]
         if not whens:
-            return number(other)
-        return f"CASE {self.text} {' '.join(whens)} ELSE {number(other)} END"
+            return literal(other)
+        return f"CASE {self.text} {' '.join(whens)} ELSE {literal(other)} END"
 
     def among(self, texts: Sequence[str]) -> str:
         """Whether the text is one of these."""
