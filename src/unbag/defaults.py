@@ -60,13 +60,13 @@ MOST_COMPONENTS = 50
 # --- evaluation -----------------------------------------------------------------------------------
 
 MAX_SLOPE_RATIO = 3.0
-"""Sensitivity range: log-odds within bags may be so many times smaller or larger than fitted. | evaluation"""
+"""Sensitivity range: log-odds within bags may be so many times smaller or larger than fitted. | evaluation_designs"""
 
 FEWEST_BAGS = 5
 """Bags without which no bag effect is estimated: its slope and its variance need some to vary. | effect_intervals"""
 
 LEAST_CONTRAST = 1.05
-"""Slopes that the two assumptions expect, if closer together than this ratio, cannot tell them apart. | evaluation"""
+"""Slopes that the two assumptions expect, if closer together than this ratio, cannot tell them apart. | evaluation_designs"""
 
 LARGE_DRIFT = 0.5
 """Standard deviations within a class: a test that would miss a drift of this size could not fail. | assumption"""

@@ -16,8 +16,14 @@ import numpy as np
 from scipy.special import expit, logit
 
 from unbag import LLPClassifier, bag_target
-from unbag.evaluation import cross_fit, cross_val_evaluate, evaluate
-from unbag.evaluation.monitoring import Quality, make_monitoring_reference, monitor
+from unbag.evaluation import (
+    cross_fit,
+    cross_val_evaluate,
+    evaluate,
+    make_monitoring_reference,
+    monitor,
+)
+from unbag.evaluation.monitoring import Quality
 from unbag_bench.study import Row, Study, seeds_of, table
 from unbag_bench.suites import count_target, load_natural
 
