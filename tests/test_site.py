@@ -110,3 +110,46 @@ def test_broken_links_are_found(tmp_path):
         "a.html: b/c.html#nowhere",
         "a.html: d.html",
     ]
+
+
+def test_old_names_are_gone_and_new_ones_lead_somewhere():
+    text = (ROOT / "docs" / "project" / "migration.md").read_text(encoding="utf-8")
+    pairs = re.findall(r"^\| (.*) \| (.*) \|$", text, flags=re.MULTILINE)
+    old, new = (
+        {name for cell in cells for name in re.findall(r"unbag(?:\.\w+)+", cell)}
+        for cells in zip(*pairs, strict=True)
+    )
+    assert len(old) > 30
+    for name in new:
+        assert find(name) is not None, name
+    for name in old - new:
+        assert find(name) is None, name
+
+
+def find(name):
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute, None) or importlib.import_module(
+            name
+        )
+    except ImportError:
+        return None
+
+
+def test_messages_of_the_troubleshooting_page_are_in_the_code():
+    text = (ROOT / "docs" / "howto" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)
+    assert len(quoted) > 10
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    code = re.sub(r'"\s*f?"', "", code)
+    for message in quoted:
+        assert message in code or message.endswith("Warning"), message
+
+
+def test_phrases_are_found():
+    script = load(ROOT / "scripts" / "check_words.py")
+    assert script.found("one\nis no\nclass, and\nthey were told") == [
+        (2, "is no class"),
+        (4, "told"),
+    ]
+    assert script.found('row["world"] and as chance has it') == []

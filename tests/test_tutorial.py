@@ -92,9 +92,9 @@ def test_the_tutorial_shows_what_comes_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     done, n_shown = run_page("tutorials/files-and-noise.md", monkeypatch)
-    assert n_shown == 8
+    assert n_shown == 7
     assert [line[1] for line in done if line[0] == "unbag"] == [
-        *("example", "inspect", "inspect", "fit", "predict", "evaluate", "monitor", "inspect")
+        *("example", "inspect", "inspect", "fit", "predict", "evaluate", "monitor")
     ]
     assert (tmp_path / "conversions" / "page.html").exists()
 

@@ -2,10 +2,10 @@
 A few labels settle what counts cannot
 ======================================
 
-Flights of a day share the weather, so that counts of days alone cannot say how good a classifier
-is. A few labels of single flights can, whatever the days are like. The counts help: the model's
-scores, shifted in every day until they add up to its count, are a guess at each label, and labels
-are needed only for how far these guesses are off.
+Flights of a day share the weather, so counts of days alone cannot say how good a classifier is. A
+few labels of single flights can, whatever the days are like. The counts reduce the error: the
+model's scores, shifted in every day until they add up to its count, predict each label, and labels
+estimate only how far these predictions are off (prediction-powered inference).
 """
 
 import matplotlib.pyplot as plt
@@ -19,14 +19,14 @@ from unbag.tables.features import make_features
 
 flights = load_flights()
 of_march = flights.frame["date"].str.startswith("2013-03").to_numpy()
-told = {"on": "date", "positives": "late", "unmatched": "drop"}
-X, y = bags_from_frame(flights.frame[of_march].drop(columns="dest"), flights.days, **told)
+columns = {"on": "date", "positives": "late", "unmatched": "drop"}
+X, y = bags_from_frame(flights.frame[of_march].drop(columns="dest"), flights.days, **columns)
 X = make_features().fit_transform(X)
 scores = LLPClassifier(kernel=None).fit(X, y).decision_function(X)
 truth = flights.target[of_march]
 
 # %%
-# ``sample_rows_to_label`` chooses flights that tell most; somebody says of each whether it was late.
+# ``sample_rows_to_label`` chooses the most informative flights; their labels are looked up.
 
 asked = [50, 100, 200, 400]
 found = []

@@ -1,10 +1,10 @@
 """
-Private aggregates: say how large the noise is
-==============================================
+Private aggregates: declare the noise
+=====================================
 
-Systems that protect privacy add noise to counts before they publish them. Taken at its word, such
-a count leads astray, and more bags do not help. With ``noise``, its standard deviation, training
-and evaluation make up for it.
+Systems that protect privacy add noise to counts before they publish them. Counts that are taken as
+exact bias every estimate, and more bags do not help. ``noise`` declares the standard deviation;
+training and evaluation then correct for it.
 """
 
 import matplotlib.pyplot as plt
@@ -22,16 +22,16 @@ bag = regions.y["bag"]
 counts = np.bincount(bag, regions.labels)
 rng = np.random.default_rng(0)
 scales = np.array([0, 1, 2, 4])
-found = {"noise told": [], "noise not told": []}
+found = {"noise declared": [], "noise ignored": []}
 truth = []
 for scale in scales:
     # Laplace noise of this scale is what differential privacy with ε = 1/scale asks for
     noisy = counts + rng.laplace(scale=scale, size=counts.shape)
-    told = bag_target(bag, counts=noisy[bag], noise=np.sqrt(2) * scale)
-    untold = bag_target(bag, proportion=np.clip(noisy / 40, 0, 1)[bag])
-    scores = LLPClassifier(kernel=None).fit(regions.X, told).decision_function(regions.X)
+    declared = bag_target(bag, counts=noisy[bag], noise=np.sqrt(2) * scale)
+    ignored = bag_target(bag, proportion=np.clip(noisy / 40, 0, 1)[bag])
+    scores = LLPClassifier(kernel=None).fit(regions.X, declared).decision_function(regions.X)
     truth.append(roc_auc_score(regions.labels, scores))
-    for name, y in zip(found, (told, untold), strict=True):
+    for name, y in zip(found, (declared, ignored), strict=True):
         found[name].append(estimate("roc_auc", y, scores))
 
 # %%
@@ -44,6 +44,6 @@ for shift, (name, estimates) in zip((-0.05, 0.05), found.items(), strict=True):
     axes.errorbar(scales + shift, values, yerr=bars, fmt="o-", capsize=3, label=name)
 axes.plot(scales, truth, color="black", lw=1, ls="--", label="truth")
 axes.set(xlabel="scale of the Laplace noise in a count of about 16 of 40", ylabel="AUC")
-axes.set_title("Noise that is not told makes a good model look poor")
+axes.set_title("Undeclared noise makes a good model look poor")
 axes.legend()
 plt.show()

@@ -15,7 +15,7 @@ from unbag.datasets import make_gaussian_bags
 samples = make_gaussian_bags(n_bags=50, bag_size=20, n_classes=3, separation=3, random_state=0)
 print(samples.y[:2])
 model = LLPClassifier().fit(samples.X, samples.y)
-print(f"{(model.predict(samples.X) == samples.labels).mean():.0%} of cells are told right.")
+print(f"{(model.predict(samples.X) == samples.labels).mean():.0%} of cells are classified right.")
 
 # %%
 # What each cell truly is (colours), and where the model draws the lines.

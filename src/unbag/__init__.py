@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from unbag.models.neural import LLPNeuralClassifier
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BagKFold",

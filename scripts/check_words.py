@@ -1,0 +1,50 @@
+"""Find phrases that the house style replaces by a term of the field.
+
+Run by `scripts/test`. Reads pages, result pages, and strings, comments and docstrings of the code. The glossary
+(docs/reference/glossary.md) and CONTRIBUTING.md say what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FILES = (
+    *("*.md", "docs/*.md", "docs/*/*.md", "benchmarks/*.md", "benchmarks/results/*.md"),
+    *("benchmarks/results/*/*.md", "src/**/*.py", "benchmarks/src/**/*.py", "examples/**/*.py"),
+    *("scripts/*", "docs/_ext/*.py"),
+)
+BANNED = re.compile(
+    r"\b(whoever|told|anew|but for|bends?|hindsight|keep their (look|odds|word)|by no test|which is no"
+    r"|is no (class|feature|luck)|worth most a|one by the|saddle point|witness(es)?|goes? along with"
+    r"|speaks? against|bears? out|borne out|next to nothing|as good as|wherever|besides|hard to tell|(?<![\"'])worlds?(?![\"'])"
+    r"|chances|teach(es)?|shuffled bags)\b",
+    re.IGNORECASE,
+)
+# files and folders in which they may stand
+EXCEPTIONS: tuple[str, ...] = ("benchmarks/", "src/", "docs/")
+
+
+def found(text: str) -> list[tuple[int, str]]:
+    """Line numbers and phrases; a phrase may be broken over two lines."""
+    plain = re.sub(r"\s", " ", text)
+    return [(text.count("\n", 0, m.start()) + 1, m[0]) for m in BANNED.finditer(plain)]
+
+
+def main() -> int:
+    """Print what is found; return how many files have something."""
+    paths = {path for pattern in FILES for path in ROOT.glob(pattern) if path != Path(__file__)}
+    n_files = 0
+    for path in sorted(paths):
+        name = path.relative_to(ROOT).as_posix()
+        hits = found(path.read_text(encoding="utf-8")) if not name.startswith(EXCEPTIONS) else []
+        n_files += bool(hits)
+        for line, phrase in hits:
+            print(f"{name}:{line}: {phrase!r}")
+    return min(n_files, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
