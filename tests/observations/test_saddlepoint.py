@@ -8,16 +8,10 @@ from unbag._arrays import Segments
 from unbag.observations.saddlepoint import (
     LARGEST_SCORE,
     TiltSearch,
-    tilted_chances,
+    tilted_probabilities,
     two_class_loss,
 )
-from unbag.observations.several_classes import (
-    ClassTiltSearch,
-    class_moments,
-    classes_present,
-    several_class_loss,
-    tilted_classes,
-)
+from unbag.observations.several_classes import find_tilts, several_class_loss
 
 SIZES = np.array([1, 2, 3, 8, 17, 64, 300])
 
@@ -36,9 +30,9 @@ def exact_loss(f, k):
 
 def found_tilt(f, k, n, S):
     """The tilts, and the number of looks that it took."""
-    rows, search = Segments(n, f), TiltSearch(k, n.astype(float), S, len(f))
+    rows, search = Segments(n), TiltSearch(k, n.astype(float), S, len(f))
     for looks in range(1, 101):  # noqa: B007
-        q, left = tilted_chances(np.exp(f), rows, search.tilt)
+        q, left = tilted_probabilities(np.exp(f), rows, search.tilt)
         if search.found(rows.sum(q), rows.sum(q * left), 1e-9):
             break
     return search.tilt, looks
@@ -56,7 +50,7 @@ def test_tilt_of_two_classes_solves_its_equation(where, spread):
     k = sizes * where if k is None else k
     f = np.clip(spread * rng.normal(size=(3, sizes.sum())), -LARGEST_SCORE, LARGEST_SCORE)
     tilt, looks = found_tilt(f, k, sizes, np.zeros(len(sizes)))
-    mean = Segments(sizes, f).sum(expit(f + np.repeat(tilt, sizes, axis=1)))
+    mean = Segments(sizes).sum(expit(f + np.repeat(tilt, sizes, axis=1)))
     np.testing.assert_allclose(mean, np.tile(k, (3, 1)), atol=1e-7)
     assert looks <= (10 if spread <= 1 else 50)
 
@@ -68,7 +62,7 @@ def test_tilt_with_noise_solves_its_equation_for_any_count(where, spread):
     k, S = SIZES * where, 0.3 + rng.uniform(size=len(SIZES)) * SIZES**2
     f = np.clip(spread * rng.normal(size=(3, SIZES.sum())), -LARGEST_SCORE, LARGEST_SCORE)
     tilt, _ = found_tilt(f, k, SIZES, S)
-    mean = Segments(SIZES, f).sum(expit(f + np.repeat(tilt, SIZES, axis=1)))
+    mean = Segments(SIZES).sum(expit(f + np.repeat(tilt, SIZES, axis=1)))
     np.testing.assert_allclose(mean + S * tilt, np.tile(k, (3, 1)), rtol=1e-8, atol=1e-7)
 
 
@@ -84,14 +78,10 @@ def test_tilt_of_several_classes_solves_its_equation(spread, noisy):
     sizes = np.round(counts.sum(axis=1)).astype(int)
     real = (np.arange(64) < sizes[:, None])[:, None, :].astype(float)
     f = spread * rng.normal(size=(3, 4, 4, 64))
-    present = classes_present(counts, S)
-    search = ClassTiltSearch(counts, S, present, 3)
-    while not search.done:
-        own, q = tilted_classes(f, real, search.trial, present)
-        search.look(own, *class_moments(q, real))
-    tilt = search.tilt + np.where(present > 0, 0, -np.inf)
+    found = find_tilts(f, counts, real, S)
+    tilt = found.tilt + np.where(found.present > 0, 0, -np.inf)
     q = softmax(f + tilt[..., None], axis=2)
-    reached = (real * q).sum(axis=-1) + np.einsum("bcd,tbd->tbc", S, search.tilt)
+    reached = (real * q).sum(axis=-1) + np.einsum("bcd,tbd->tbc", S, found.tilt)
     np.testing.assert_allclose(reached, np.tile(counts, (3, 1, 1)), atol=1e-6)
 
 
@@ -107,7 +97,7 @@ def test_two_classes_are_off_by_little_whatever_the_scores(n):
             continue
         spread = np.exp(rng.uniform(np.log(0.05), np.log(60), size=(60, 1)))
         f = np.clip(spread * rng.normal(size=(60, n)) + 3 * rng.normal(size=(60, 1)), -250, 250)
-        rows, zero = Segments(np.array([n]), f), np.zeros(1)
+        rows, zero = Segments(np.array([n])), np.zeros(1)
         value, gradient = two_class_loss(
             np.exp(f), rows, np.array([float(k)]), np.array([float(n)]), zero
         )
@@ -121,7 +111,7 @@ def test_two_classes_are_off_by_little_whatever_the_scores(n):
 
 def test_two_classes_are_exact_for_large_bags_of_uncertain_rows():
     f = np.random.default_rng(0).normal(size=(5, 1000))
-    rows, n = Segments(np.array([1000]), f), np.array([1000.0])
+    rows, n = Segments(np.array([1000])), np.array([1000.0])
     for k in (200, 500):
         value, _ = two_class_loss(np.exp(f), rows, np.array([float(k)]), n, np.zeros(1))
         np.testing.assert_allclose(value[:, 0], exact_loss(f, k), atol=1e-5)

@@ -106,10 +106,26 @@ def test_a_loader_of_torch_takes_them():
     assert sum(len(rows) for rows, _ in loader) == len(X)
 
 
+def test_a_schedule_has_as_many_steps_as_epochs_have_batches():
+    dataset = BagDataset(X, Y)
+    loader = DataLoader(dataset, sampler=BagBatchSampler(dataset, 8), batch_size=None)
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, max_lr=0.1, epochs=3, steps_per_epoch=len(loader)
+    )
+    for _ in range(3):
+        for _ in loader:
+            optimiser.step()
+            schedule.step()
+    assert schedule.last_epoch == 3 * len(loader) == schedule.total_steps
+
+
 def test_mistakes_get_one_sentence():
     with pytest.raises(ValueError, match="X has 3 rows but y has 46"):
         BagDataset(X[:3], Y)
     with pytest.raises(ValueError, match=r"X must be an array, .* not of the type list"):
         BagDataset(X.tolist(), Y)
+    with pytest.raises(ValueError, match=r"not of the type tuple; several inputs .* one array"):
+        BagDataset((X, X), Y)
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, not 0"):
         BagBatchSampler(BagDataset(X, Y), 0)

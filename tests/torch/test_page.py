@@ -20,7 +20,7 @@ def test_snippets_run():
     names = {}
     for snippet in snippets:
         exec(snippet, names)
-    assert names["chances"].shape == (1200, 2)
+    assert names["probabilities"].shape == (1200, 2)
     slopes = names["scores"].grad
     assert slopes.isfinite().all()
     assert slopes.any()

@@ -195,7 +195,7 @@ def draw_noisy_counts(
         τ², variance of random intercepts of two classes.
     rng : Generator
     """
-    rows, K = Segments(sizes, np.empty(0)), scores.shape[0]
+    rows, K = Segments(sizes), scores.shape[0]
     p = softmax(scores, axis=0)
     mean = rows.sum(p * multiplicity).T
     pairs = p[:, None] * (np.eye(K)[:, :, None] - p[None])

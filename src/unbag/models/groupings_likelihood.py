@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
 from unbag._arrays import Floats
 from unbag.bags.groupings import Groupings
@@ -54,7 +53,7 @@ class GroupingsLikelihood:
         weights = self._observation.missing_weights(scores)
         none = np.zeros((1, 0, len(weights)))
         H = self._design.information(Information(weights[None, None], none))
-        sums = self._design.sums(self._gather(scores))
+        sums = self._design.sums(self._observation.gathering(scores))
         H = H + self._observation.cell_information(sums, scores)
         return Derivatives(value, gradient, H)
 
@@ -75,15 +74,6 @@ class GroupingsLikelihood:
     def with_bag_effect(self, variance: float) -> GroupingsLikelihood:  # noqa: ARG002
         """Cells of several groupings have no effects."""
         return self
-
-    def _gather(self, scores: Floats) -> csr_array:
-        """A diag(w): (n_cells, n_rows)."""
-        w, parts = self._observation.tilted_variances(scores), []
-        for index, n_cells in self._observation.cell_rows:
-            rows = np.flatnonzero(index < n_cells)
-            entries = (w[rows], (index[rows], rows))
-            parts.append(csr_array(entries, shape=(n_cells, len(w))))
-        return csr_array(vstack(parts)) if parts else csr_array((0, len(w)))
 
 
 class MatrixCurvature(NamedTuple):

@@ -11,6 +11,7 @@ import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -18,14 +19,13 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unbag._arrays import to_host
+from unbag._checks import check_choice, check_count, check_inside, check_nonnegative, check_positive
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.defaults import FEWEST_HELD_OUT
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.base import LogOddsClassifier, numbers_only
-from unbag.observations.noise import shrunken_shares
 
 try:
     import torch
@@ -36,8 +36,7 @@ from torch import nn
 
 from unbag.torch.data import BagDataset
 from unbag.torch.losses import BagLoss, CountLikelihoodLoss, ForwardLoss, ProportionLoss
-from unbag.torch.networks import TableNetwork, TwoLayerNetwork
-from unbag.torch.settings import check_network, check_settings, conditions_on_total
+from unbag.torch.networks import TableNetwork
 from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, scores_of
 
 # Shares of classes that the training bags do not hold at all.
@@ -54,17 +53,14 @@ class LLPNeuralClassifier(LogOddsClassifier):
 
     Parameters
     ----------
-    module : {"mlp", "two_layer"}, nn.Module or callable, default="mlp"
-        The network. ``"mlp"`` is for tables, whose columns it standardises; ``"two_layer"`` is the
-        class Σ_j v_j max(0, u_jᵀx) of Scott and Zhang's theorem, with |v_j| ≤ ``norm_bounds[0]``
-        and ‖u_j‖ ≤ ``norm_bounds[1]``, on rows as they are. A module of your own takes a batch of
-        rows, in floating point, and gives scores (rows, classes), or (rows,) or (rows, 1) for two
-        classes; it is copied. A callable is given the shape of a row and the number of scores, and
-        makes one. If it has a method ``start_at``, that is called with the shares of the classes.
+    module : "mlp", nn.Module or callable, default="mlp"
+        The network. ``"mlp"`` is for tables, whose columns it standardises. A module of your own
+        takes a batch of rows, in floating point, and gives scores (rows, classes), or (rows,) or
+        (rows, 1) for two classes; it is copied. A callable is given the shape of a row and the
+        number of scores, and makes one. If it has a method ``start_at``, that is called with the
+        shares of the classes.
     hidden : int or tuple of int, default=(64, 64)
-        Units of the hidden layers of ``"mlp"``, or, a single number, of ``"two_layer"``.
-    norm_bounds : (float, float), default=(1.0, 1.0)
-        α and β of ``"two_layer"``: weights are brought back within them after every step.
+        Units of the hidden layers of ``"mlp"``.
     objective : {"likelihood", "forward", "proportion"}, default="likelihood"
         What is minimised. "likelihood": that of the counts of bags. "forward": that of single rows
         whose labels were drawn with the proportions of their bags as probabilities. "proportion"
@@ -95,8 +91,8 @@ class LLPNeuralClassifier(LogOddsClassifier):
         Whether the counts of a batch are conditioned on their sum, which then counts once an epoch
         (docs/howto/networks.md). A batch then has two bags at least. For the count likelihood; ``"auto"``
         is True there with three classes or more.
-    precision : {"single", "double", "bf16"}, default="single"
-        Of the network. In ``"bf16"`` weights are single, and layers compute in bfloat16.
+    precision : {"single", "double"}, default="single"
+        Of the network.
     device : str, optional
         Device of torch, such as ``"cuda"``.
     random_state : int, RandomState or None, default=0
@@ -144,7 +140,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
         module: Any = "mlp",
         *,
         hidden: Any = (64, 64),
-        norm_bounds: Any = (1.0, 1.0),
         objective: str = "likelihood",
         class_prior: Any = "empirical",
         max_epochs: int = 200,
@@ -162,7 +157,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
     ) -> None:
         self.module = module
         self.hidden = hidden
-        self.norm_bounds = norm_bounds
         self.objective = objective
         self.class_prior = class_prior
         self.max_epochs = max_epochs
@@ -194,12 +188,20 @@ class LLPNeuralClassifier(LogOddsClassifier):
             The fitted model.
         """
         X, bags = self._check_Xy(X, y)
-        check_settings(self)
+        self._check_settings()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         self.input_shape_ = X.shape[1:]
         units = bags.with_labelled_rows_apart()[0]
-        self.condition_on_total_ = conditions_on_total(self, units.n_classes)
+        counts = self.objective == "likelihood"
+        if units.noise is not None and not counts:
+            raise ValueError(
+                f"objective={self.objective!r} takes proportions as exact, and those of y carry "
+                "noise; use objective='likelihood'."
+            )
+        self.condition_on_total_ = bool(self.condition_on_total)
+        if self.condition_on_total == "auto":
+            self.condition_on_total_ = counts and units.n_classes > 2
         held = self._hold_out(X, y, units, seed)
         self._train(X, units, held, seed)
         return self
@@ -244,7 +246,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
         )
         first = next(network.parameters())
         rows = TensorRows(BagDataset(X, bags), np.arange(X.shape[0]), first.device, first.dtype)
-        found = to_host(scores_of(network, rows, X.shape[0], self._plan(0)))
+        found = scores_of(network, rows, X.shape[0], self._plan(0)).cpu().numpy()
         found = found.reshape(len(found), -1)
         if self._n_outputs == 1 and found.shape[1] == 2:
             found = found[:, 1:] - found[:, :1]
@@ -253,6 +255,11 @@ class LLPNeuralClassifier(LogOddsClassifier):
         return (found + offset).T
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
+        if isinstance(X, tuple | dict):
+            raise ValueError(
+                f"X is a {type(X).__name__}; several inputs of a network go side by side into one "
+                "array, which the module divides."
+            )
         with numbers_only(self):
             X = validate_data(
                 self,
@@ -271,8 +278,8 @@ class LLPNeuralClassifier(LogOddsClassifier):
         kept, rows = units.take(~held)
         self.training_shares_ = np.maximum(kept.class_shares, _LEAST_SHARE)
         out, out_rows = units.take(held) if held.any() else (None, None)
-        training = BagDataset(X[rows], self._known(kept))
-        validation = None if out is None else BagDataset(X[out_rows], self._known(out))
+        training = BagDataset(X[rows], kept)
+        validation = None if out is None else BagDataset(X[out_rows], out)
         with self._own_generators():
             torch.manual_seed(seed)
             network = self._new_network()
@@ -283,20 +290,12 @@ class LLPNeuralClassifier(LogOddsClassifier):
                 start_at(self.training_shares_)
             trainer = NetworkTrainer(network, self._loss(), self._plan(seed), training, validation)
             best = trainer.run()
-        self.weights_ = {name: to_host(w) for name, w in best.state_dict().items()}
+        self.weights_ = {name: w.cpu().numpy() for name, w in best.state_dict().items()}
         self.n_iter_ = trainer.progress.epoch
         self.history_ = {
             "training_loss": np.array(trainer.progress.training_losses),
             "validation_loss": np.array(trainer.progress.validation_losses),
         }
-
-    def _known(self, bags: Bags) -> Bags:
-        """Bags as a loss takes them: noisy proportions are shrunken for losses without noise."""
-        if bags.noise is None or self.objective == "likelihood":
-            return bags
-        return Bags(
-            bags.index, bags.ids, bags.sizes, shrunken_shares(bags), bags.classes, bags.labelled
-        )
 
     def _loss(self) -> BagLoss:
         if self.objective == "forward":
@@ -306,13 +305,27 @@ class LLPNeuralClassifier(LogOddsClassifier):
     def _new_network(self) -> nn.Module:
         device = torch.device("cpu" if self.device is None else self.device)
         dtype = torch.float64 if self.precision == "double" else torch.float32
-        if isinstance(self.module, str):
-            network = self._built_in()
-        elif isinstance(self.module, nn.Module):
-            network = copy.deepcopy(self.module)
+        network = self.module
+        if isinstance(network, str):
+            if len(self.input_shape_) != 1:
+                raise ValueError(
+                    f"module={network!r} is for tables, and the rows of X have the shape "
+                    f"{self.input_shape_}; give a module of torch, or a callable that makes one."
+                )
+            hidden = np.atleast_1d(self.hidden).astype(int).tolist()
+            network = TableNetwork(self.input_shape_[0], self._n_outputs, hidden)
+        elif isinstance(network, nn.Module):
+            network = copy.deepcopy(network)
         else:
-            network = self.module(self.input_shape_, self._n_outputs)
-        return check_network(network).to(device, dtype)
+            network = network(self.input_shape_, self._n_outputs)
+        if not isinstance(network, nn.Module):
+            raise ValueError(
+                "module must make a module of torch from the shape of a row and the number of "
+                f"scores, and made {network!r}."
+            )
+        if not any(weights.requires_grad for weights in network.parameters()):
+            raise ValueError("module has no weights to learn.")
+        return network.to(device, dtype)
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
@@ -322,17 +335,47 @@ class LLPNeuralClassifier(LogOddsClassifier):
         with _ONE_FIT_AT_A_TIME, torch.random.fork_rng(devices=cards):
             yield
 
-    def _built_in(self) -> nn.Module:
-        if len(self.input_shape_) != 1:
+    def _check_settings(self) -> None:
+        """Refuse settings that cannot be meant."""
+        check_choice(self.objective, ("likelihood", "forward", "proportion"), "objective")
+        check_choice(self.precision, ("single", "double"), "precision")
+        if isinstance(self.module, str):
+            check_choice(self.module, ("mlp",), "module")
+        elif not callable(self.module):
             raise ValueError(
-                f"module={self.module!r} is for tables, and the rows of X have the shape "
-                f"{self.input_shape_}; give a module of torch, or a callable that makes one."
+                "module must be 'mlp', a module of torch or a callable that makes one, not "
+                f"{self.module!r}."
             )
-        hidden = np.atleast_1d(self.hidden).astype(int).tolist()
-        if self.module == "mlp":
-            return TableNetwork(self.input_shape_[0], self._n_outputs, hidden)
-        alpha, beta = self.norm_bounds
-        return TwoLayerNetwork(self.input_shape_[0], self._n_outputs, hidden[0], alpha, beta)
+        hidden = self.hidden if isinstance(self.hidden, tuple | list) else [self.hidden]
+        if not all(isinstance(units, Integral) and int(units) >= 1 for units in hidden):
+            raise ValueError(
+                "hidden must be a whole number of at least 1, or a tuple of such numbers, not "
+                f"{self.hidden!r}."
+            )
+        for name in ("max_epochs", "batch_size", "patience"):
+            check_count(getattr(self, name), name)
+        check_positive(self.lr, "lr")
+        for name in ("weight_decay", "tol"):
+            check_nonnegative(getattr(self, name), name)
+        if self.validation_fraction != 0:
+            check_inside(self.validation_fraction, "validation_fraction")
+        if self.ema_decay is not None:
+            check_inside(self.ema_decay, "ema_decay")
+        if self.condition_on_total not in (True, False, "auto"):
+            raise ValueError(
+                "condition_on_total must be True, False or 'auto', not "
+                f"{self.condition_on_total!r}."
+            )
+        if self.condition_on_total is True and self.objective != "likelihood":
+            raise ValueError(
+                "condition_on_total=True is for the count likelihood, not for "
+                f"objective={self.objective!r}; use objective='likelihood'."
+            )
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"device={self.device!r} cannot be used here: {reason}") from None
 
     def _hold_out(self, X: Any, y: Any, units: Bags, seed: int) -> NDArray[np.bool_]:
         """Mark the bags to stop by, with proportions of all kinds."""
@@ -353,7 +396,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
             patience=int(self.patience),
             tol=float(self.tol),
             ema_decay=self.ema_decay,
-            half=self.precision == "bf16",
             seed=seed,
             condition_on_total=self.condition_on_total_,
         )

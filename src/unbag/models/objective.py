@@ -6,7 +6,6 @@ import numpy as np
 
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.observations.base import OffsetObjective
 from unbag.observations.count_likelihood import CountLikelihood
 
 # Least class prior: of a class that the bags of a fold do not hold.
@@ -49,17 +48,16 @@ class BagObjective:
         self.n_outputs = self._likelihood.n_outputs
         rows = included * bags.sizes
         priors = rows @ bags.proportions / rows.sum(axis=1, keepdims=True)
-        moved = log_prior(priors) - log_prior(bags.class_shares[None])
-        self.offsets = np.atleast_2d(moved)
-        self._moved = OffsetObjective(self._likelihood, self.offsets)
+        self.offsets = np.atleast_2d(log_prior(priors) - log_prior(bags.class_shares[None]))
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column, for scores (columns, outputs, rows)."""
-        return self._moved.value(scores, problem)
+        return self._likelihood.value(scores + self.offsets[problem][:, :, None], problem)
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """The same with its gradient by the scores."""
-        return self._moved.value_and_gradient(scores, problem)
+        moved = scores + self.offsets[problem][:, :, None]
+        return self._likelihood.value_and_gradient(moved, problem)
 
     def bag_losses(self, scores: Array) -> Floats:
         """Negative log-likelihood of every bag (columns, bags), whatever problems include."""

@@ -34,14 +34,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from array_api_compat import array_namespace
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
-from unbag._arrays import Array, Bools, Floats, Ints, to_host
+from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
-from unbag.observations.losses import SoftmaxLoss
-from unbag.observations.weighed_bags import WeighedBags
+from unbag.observations.bag_losses import WeighedBags
 
 # Shares that two printed digits explain give counts as near to whole ones as this, in bags of at
 # most so many rows; in larger ones a fraction of a row makes no difference.
@@ -52,7 +50,7 @@ _FEW_ROWS = 50
 class CountLikelihood:
     """Mean negative log-likelihood of the counts of bags, in score space.
 
-        G(f) = −(1/T) Σ_b log Pr(K_b = k_b),    K_b the sum of draws with chances p_j = softmax f_j,
+        G(f) = −(1/T) Σ_b log Pr(K_b = k_b),    K_b the sum of draws with probabilities p_j = softmax f_j,
         dG/df_j = (1/T) (p_j − P(class of j | rows and counts of its bag)),
 
     with T the number of instances in the bags that a problem includes. Scores are log-odds (or
@@ -65,8 +63,6 @@ class CountLikelihood:
         The bags that each problem learns from; the others are held out and count for nothing.
     bags : Bags
         Who is in which bag. Counts need not be known exactly: see ``Bags.noise``.
-    like : array, optional
-        Array whose namespace and device the scores will have.
     exact_size : int, default=16
         Bags of two classes and at most so many rows are summed exactly, which takes a time that
         grows with the square of the size; those of three and four as well, if they are small.
@@ -85,29 +81,21 @@ class CountLikelihood:
     array([[[0.5, 0.5, 1. , 1. ]]])
     """
 
-    def __init__(
-        self,
-        included: Bools,
-        bags: Bags,
-        like: Array | None = None,
-        exact_size: int = EXACT_SIZE,
-    ) -> None:
+    def __init__(self, included: Bools, bags: Bags, exact_size: int = EXACT_SIZE) -> None:
         table = check_included(included, bags)
         pieces, first = bags.with_labelled_rows_apart()
-        like = np.empty(0) if like is None else like
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
         weights = (table / (table @ bags.sizes)[:, None])[:, bags.index[first]]
-        self._bags = WeighedBags(pieces, weights, count_covariance(pieces), exact_size, like)
+        self._bags = WeighedBags(pieces, weights, count_covariance(pieces), exact_size)
         self._bag_of_piece, self._n_bags = bags.index[first], bags.n_bags
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
-        return to_host(self._bags.evaluate(scores, problem, gradient=False)[0])
+        return self._bags.evaluate(scores, problem, gradient=False)[0]
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Mean negative log-likelihood per column and its gradient with respect to the scores."""
-        value, gradient = self._bags.evaluate(scores, problem, gradient=True)
-        return to_host(value), gradient
+        return self._bags.evaluate(scores, problem, gradient=True)
 
     def bag_losses(self, scores: Array) -> Floats:
         """Negative log-likelihood of every bag, whatever problems include.
@@ -158,12 +146,12 @@ def label_posteriors(scores: Array, bags: Bags, bag_effect: float = 0.0) -> Arra
     """
     if bag_effect > 0 and bags.noise is not None:
         bags = replace(bags, noise=bags.noise * _share_of_sampling(scores, bags, bag_effect))
-    return LabelPosteriors(bags, scores)(scores)
+    return LabelPosteriors(bags)(scores)
 
 
 def _share_of_sampling(scores: Array, bags: Bags, bag_effect: float) -> Floats:
     """1/(1 + τ²V) of each bag (bags, 1, 1), by the probabilities of the first column of scores."""
-    raw = to_host(scores)[0]
+    raw = scores[0]
     p = softmax(np.concatenate([np.zeros_like(raw), raw]) if len(raw) == 1 else raw, axis=0)
     # of several classes, the mean over classes
     V = np.bincount(bags.index, (p * (1.0 - p)).sum(axis=0) / 2.0, bags.n_bags)
@@ -177,31 +165,23 @@ class LabelPosteriors:
     Parameters
     ----------
     bags : Bags
-    like : array, optional
-        Array whose namespace and device the scores will have.
     """
 
-    def __init__(self, bags: Bags, like: Array | None = None) -> None:
+    def __init__(self, bags: Bags) -> None:
         pieces, _ = bags.with_labelled_rows_apart()
         each = np.ones((1, pieces.n_bags))
-        like = np.empty(0) if like is None else like
-        self._weighed = WeighedBags(pieces, each, count_covariance(pieces), EXACT_SIZE, like)
+        self._weighed = WeighedBags(pieces, each, count_covariance(pieces), EXACT_SIZE)
 
     def __call__(self, scores: Array) -> Array:
         """Probabilities for scores of shape (columns, outputs, instances)."""
-        xp = array_namespace(scores)
-        problem = np.zeros(scores.shape[0], dtype=np.intp)
+        problem = np.zeros(len(scores), dtype=np.intp)
         slopes = self._weighed.evaluate(scores, problem, gradient=True)[1]
-        if scores.shape[1] == 1:
-            small = xp.exp(-xp.abs(scores))
-            p = xp.where(scores > 0, xp.ones_like(scores), small) / (1.0 + small)
-        else:
-            p = SoftmaxLoss().probability(scores)
+        p = expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1)
         # the saddlepoint approximation may lead a little beyond
-        found = xp.clip(p - slopes, min=0.0, max=1.0)
+        found: Floats = np.clip(p - slopes, 0.0, 1.0)
         if scores.shape[1] == 1:
             return found
-        return found / xp.sum(found, axis=1, keepdims=True)
+        return found / np.sum(found, axis=1, keepdims=True)
 
 
 def check_included(included: Bools, bags: Bags) -> Bools:

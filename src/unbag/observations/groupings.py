@@ -1,34 +1,73 @@
 """Counts of several groupings of the same rows: log-probability, posterior means, information.
 
-With K_1, K_2, ... the counts by each grouping, the finest first,
+Row j is positive with probability p_j = σ(f_j), independently of the others. Every grouping (by
+campaign, by day, ...) has its own cells, and a row lies in at most one cell of each: A_gj = 1 if
+row j is in cell g. What is known are the counts k = Ay, up to independent noise of the variances
+S. Counts of two groupings share rows, so a saddlepoint approximation is made of all of them
+together, with one *tilt* θ_g for each cell:
+
+    Aq + Sθ = k,    q = σ(f + Aᵀθ),    V = A diag(q(1 − q)) Aᵀ + S,
+    −log Pr(Ay + noise = k) ≈ Σ_j [lse f_j − lse(f_j + (Aᵀθ)_j)] + θᵀk − ½ θᵀSθ
+                              + ½ log det(I + 2πV).
+
+For exact counts θ is the raking of survey statistics. For a single grouping V is diagonal, and
+this is `unbag.observations.saddlepoint` to first order. Exact counts of several groupings are
+redundant (those of each add up to the same total); V is singular then, and a direction in which it
+is zero adds log 1 = 0. The gradient by f of all but the last term is p − q. In the last one the
+tilts move along, dθ = −V⁻¹A W df, W = diag(q(1 − q)): with ℓ_j = a_jᵀ(I + 2πV)⁻¹a_j for the column
+a_j of A and c_j = π ℓ_j q_j(1 − q_j)(1 − 2q_j), it is c − W Aᵀ V⁻¹ A c.
+
+V is dense but for one block: cells of one grouping share no rows. The block of the grouping with
+most cells is eliminated first, and the rest is a dense matrix of as many lines as all others have
+cells.
+
+**All counts together.** With K_1, K_2, ... the counts by each grouping, the finest first,
 
     ℓ(η) = log Pr(K_1 = k_1) + log Pr(K_2 = k_2, ... | K_1 = k_1).
 
 The first term is the likelihood of ordinary bags (`unbag.observations.count_likelihood`, exact for
-small ones). The second is the joint saddlepoint approximation of all groupings
-(`unbag.observations.margins`) less that of the first alone: a double saddlepoint. So one grouping
-gives what it gives elsewhere, and no label is counted twice, though each is in several counts.
-
-By Louis' identity the observed information is diag(p(1 − p)) − Cov(y | all counts). To first order
-of the saddlepoint, with w the variances of the labels tilted so that all counts are met at once, A
-the matrix of which row is in which cell, and V = A diag(w) Aᵀ + S with S the variance of the noise,
-
-    Cov(y | counts) = diag(w) − diag(w) Aᵀ V⁻¹ A diag(w),
-
-so for f = Φβ it is H = Φᵀ diag(p(1 − p) − w) Φ + GᵀV⁻¹G with G = A diag(w) Φ.
+small ones), the second the joint approximation less that of the first grouping alone: a double
+saddlepoint. So one grouping gives what it gives elsewhere, and no label is counted twice. By
+Louis' identity the observed information is diag(p(1 − p)) − Cov(y | all counts), to first order
+Cov = W − W Aᵀ V⁻¹ A W. So for f = Φβ it is H = Φᵀ (diag(p(1 − p)) − W) Φ + GᵀV⁻¹G with G = A W Φ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import pi
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+from scipy.sparse import csr_array, vstack
 from scipy.special import expit
 
-from unbag._arrays import Floats
+from unbag._arrays import Bools, Floats
 from unbag.bags.bags import Bags
 from unbag.bags.groupings import Groupings
 from unbag.observations.count_likelihood import CountLikelihood, count_covariance
-from unbag.observations.margins import Cells, Margins
+
+# Numbers in the dense part of V: 400 MB.
+LARGEST_TABLE = 50_000_000
+
+# A variance that every count has, as a share of the rows of its cell: far below what could be
+# noticed, and enough for V to be regular.
+_NUGGET = 1e-9
+
+# The tilts are found when what the next step can gain is less, in nats.
+_SMALL_GAIN = 1e-12
+_MOST_STEPS = 200
+
+# Exact counts that no labels give leave a gap of so many rows.
+_GAP = 1e-3
+
+_IMPOSSIBLE = (
+    "No labels give the counts of all groupings: they contradict each other. If counts carry "
+    "noise, say how much by bag_target(noise=...)."
+)
 
 _ONE = np.zeros(1, dtype=np.intp)
 
@@ -90,23 +129,18 @@ class GroupingsObservation:
             total, residual = total - joint + finest, residual - joint_slope + finest_slope
         return total, residual
 
-    def tilted_variances(self, scores: Floats) -> Floats:
-        """Variances w of the labels given all counts, to first order: (n_rows,)."""
-        return self._joint.tilted_variances(scores[0])
-
     def missing_weights(self, scores: Floats) -> Floats:
         """Diagonal part p(1 − p) − w of the observed information: (n_rows,)."""
         p = expit(scores[0])
-        return p * (1.0 - p) - self.tilted_variances(scores)
+        return p * (1.0 - p) - self._joint.tilted_variances(scores[0])
+
+    def gathering(self, scores: Floats) -> csr_array:
+        """A W, which sums over all cells: (n_cells, n_rows)."""
+        return self._joint.gathering(scores[0])
 
     def cell_information(self, sums: Floats, scores: Floats) -> Floats:
-        """GᵀV⁻¹G for the sums G = A diag(w) Φ over all cells, in the order of `cell_rows`."""
+        """GᵀV⁻¹G for the sums G = A W Φ over all cells, in the order of `gathering`."""
         return self._joint.information_of(sums, scores[0])
-
-    @property
-    def cell_rows(self) -> list[tuple[NDArray[np.intp], int]]:
-        """For each grouping the cell of every row (past the last one: none), and their number."""
-        return self._joint.cell_rows
 
 
 def _cells_of(bags: Bags) -> Cells:
@@ -123,3 +157,286 @@ def _finest(groupings: Groupings) -> int:
     """The grouping with most cells that are not pure."""
     mixed = [int((bags.proportions.max(axis=1) < 1).sum()) for bags in groupings.bags]
     return int(np.argmax(mixed))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of one grouping: that of each row, counts of positives and variances of their noise.
+
+    Rows of which the grouping says nothing have ``index`` past the last cell.
+    """
+
+    index: NDArray[np.intp]
+    counts: Floats
+    variance: Floats
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return len(self.counts)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows in each cell."""
+        return np.bincount(self.index, minlength=self.n_cells + 1)[:-1]
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum of what rows have, over each cell."""
+        found: Floats = np.bincount(self.index, values, self.n_cells + 1)[:-1].astype(float)
+        return found
+
+    def spread(self, values: Floats) -> Floats:
+        """What each row's cell has; zero for rows without one."""
+        return np.append(values, 0.0)[self.index]
+
+    def matrix(self) -> csr_array:
+        """A of these cells: (n_cells, n_rows)."""
+        rows = np.flatnonzero(self.index < self.n_cells)
+        shape = self.n_cells, len(self.index)
+        return csr_array((np.ones(len(rows)), (self.index[rows], rows)), shape=shape)
+
+    def kept(self, rows: Bools, cells: Bools) -> Cells:
+        """Only some rows and cells."""
+        place = np.append(np.where(cells, np.cumsum(cells) - 1, cells.sum()), cells.sum())
+        return Cells(place[self.index[rows]], self.counts[cells], self.variance[cells])
+
+
+class Margins:
+    """−log Pr of the counts of several groupings together, by their joint saddle point.
+
+    Parameters
+    ----------
+    groupings : sequence of Cells
+        At least one; on the same rows. Two classes.
+
+    Examples
+    --------
+    Four rows in a square, with one positive in each line and each column: two of the sixteen
+    labellings. The value is known up to a constant that depends on the cells alone.
+
+    >>> import numpy as np
+    >>> from unbag.observations.groupings import Cells, Margins
+    >>> lines = Cells(np.array([0, 0, 1, 1]), np.array([1.0, 1.0]), np.zeros(2))
+    >>> columns = Cells(np.array([0, 1, 0, 1]), np.array([1.0, 1.0]), np.zeros(2))
+    >>> value, gradient = Margins([lines, columns]).value_and_gradient(np.zeros(4))
+    >>> bool(abs(value - np.log(16 / 2)) < 0.4), np.abs(gradient).max().round(6)
+    (True, np.float64(0.0))
+    """
+
+    def __init__(self, groupings: Sequence[Cells]) -> None:
+        sure, positive, rest = _deduce(groupings)
+        self._n_rows = len(sure)
+        self._sure, self._sign = np.flatnonzero(sure), np.where(positive[sure], -1.0, 1.0)
+        self._open = np.flatnonzero(~sure)
+        # that of most cells comes first
+        self._cells = sorted((g for g in rest if g.n_cells), key=lambda g: -g.n_cells)
+        self._split = self._cells[0].n_cells if self._cells else 0
+        self._bounds = np.cumsum([0, *(g.n_cells for g in self._cells)])
+        n_others = self._bounds[-1] - self._split
+        if (self._split + n_others) * n_others > LARGEST_TABLE:
+            raise ValueError(
+                f"The groupings have {self._split} and {n_others} cells, and what they share is a "
+                f"table of {self._split + n_others} by {n_others}, which is too large; leave the "
+                "grouping out that has the second most cells."
+            )
+        parts = [csr_array((0, len(self._open))), *(g.matrix() for g in self._cells)]
+        self._A = csr_array(vstack(parts))
+        self._counts = np.concatenate([np.empty(0), *(g.counts for g in self._cells)])
+        noise = np.concatenate([np.empty(0), *(g.variance for g in self._cells)])
+        self._S = noise + _NUGGET * self._A.sum(axis=1)
+        self._theta = np.zeros(len(self._counts))
+        self._check_possible(noise == 0)
+
+    def value(self, f: Floats) -> float:
+        """−log Pr for the scores (n_rows,)."""
+        value = float(np.logaddexp(0, self._sign * f[self._sure]).sum())
+        if not self._cells:
+            return value
+        tilted = self._tilt(f[self._open])
+        return value + tilted.value + 0.5 * self._widened(tilted.w).log_determinant
+
+    def value_and_gradient(self, f: Floats) -> tuple[float, Floats]:
+        """−log Pr and its gradient with respect to the scores."""
+        gradient = np.zeros(len(f))
+        wrong = self._sign * f[self._sure]
+        gradient[self._sure] = self._sign * expit(wrong)
+        value = float(np.logaddexp(0, wrong).sum())
+        if not self._cells:
+            return value, gradient
+        tilted = self._tilt(f[self._open])
+        widened = self._widened(tilted.w)
+        gradient[self._open] = expit(f[self._open]) - tilted.q + self._slope(tilted, widened)
+        return value + tilted.value + 0.5 * widened.log_determinant, gradient
+
+    def tilted_variances(self, f: Floats) -> Floats:
+        """Variance q(1 − q) of every label, tilted so that all counts are met; 0 if certain."""
+        found = np.zeros(self._n_rows)
+        if self._cells:
+            found[self._open] = self._tilt(f[self._open]).w
+        return found
+
+    def gathering(self, f: Floats) -> csr_array:
+        """A diag(w) of all rows, without those whose label is certain: (n_cells, n_rows)."""
+        if not self._cells:
+            return csr_array((0, self._n_rows))
+        found = self._A.multiply(self._tilt(f[self._open]).w).tocoo()
+        entries = (found.data, (found.row, self._open[found.col]))
+        return csr_array(entries, shape=(len(self._counts), self._n_rows))
+
+    def information_of(self, sums: Floats, f: Floats) -> Floats:
+        """GᵀV⁻¹G, for G the sums over all cells of w times columns."""
+        if not self._cells:
+            return np.zeros((sums.shape[1],) * 2)
+        V = self._blocks(self._tilt(f[self._open]).w, self._S)
+        return sums.T @ V.solve(sums)
+
+    def _slope(self, tilted: _Tilted, widened: _Blocks) -> Floats:
+        """Gradient of ½ log det(I + 2πV), with the tilts moving along."""
+        c = pi * self._leverage(widened) * tilted.w * (1 - 2 * tilted.q)
+        moved = self._blocks(tilted.w, self._S).solve(self._A @ c)
+        return c - tilted.w * (self._A.T @ moved)
+
+    def _leverage(self, blocks: _Blocks) -> Floats:
+        """ℓ_j = a_jᵀB⁻¹a_j of every row."""
+        diagonal, across, inner = blocks.inverse()
+        first, *others = self._cells
+        total = first.spread(diagonal)
+        across, inner = _padded(across), _padded(inner)
+        # rows without a cell point at the zeros behind the last one
+        places = [
+            np.where(g.index < g.n_cells, g.index + start - self._split, inner.shape[0] - 1)
+            for g, start in zip(others, self._bounds[1:-1], strict=True)
+        ]
+        for number, place in enumerate(places):
+            total += 2 * across[first.index, place] + inner[place, place]
+            for other in places[:number]:
+                total += 2 * inner[place, other]
+        return total
+
+    def _tilt(self, f: Floats) -> _Tilted:
+        """Newton's method for the tilts, from zero or where the last ones were."""
+        starts = [(theta, self._at(f, theta)) for theta in (self._theta, np.zeros_like(self._S))]
+        theta, point = min(starts, key=lambda start: start[1].dual)
+        for _ in range(_MOST_STEPS):
+            V = self._blocks(point.w, self._S)
+            gap = self._counts - self._A @ point.q - self._S * theta
+            step = V.solve(gap)
+            gain = float(gap @ step)
+            length, ahead = 1.0, self._at(f, theta + step)
+            while ahead.dual > point.dual - 1e-4 * length * gain and gain * length > _SMALL_GAIN:
+                length /= 2
+                ahead = self._at(f, theta + length * step)
+            theta, point = theta + length * step, ahead
+            if gain < _SMALL_GAIN:
+                break
+        self._theta = theta
+        free = np.logaddexp(0, f).sum()
+        return _Tilted(float(free - point.dual), theta, point.q, point.w)
+
+    def _at(self, f: Floats, theta: Floats) -> _Point:
+        """The dual Σ lse(f + Aᵀθ) − θᵀk + ½ θᵀSθ, which the tilts make smallest."""
+        score = f + self._A.T @ theta
+        small = np.exp(-np.abs(score))
+        largest, other = 1 / (1 + small), small / (1 + small)
+        dual = np.maximum(score, 0).sum() + np.log1p(small).sum()
+        dual += theta @ (0.5 * self._S * theta - self._counts)
+        return _Point(float(dual), np.where(score > 0, largest, other), largest * other)
+
+    def _widened(self, w: Floats) -> _Blocks:
+        """I + 2πV."""
+        return self._blocks(2 * pi * w, 1 + 2 * pi * self._S)
+
+    def _blocks(self, w: Floats, diagonal: Floats) -> _Blocks:
+        """A diag(w) Aᵀ + diag(diagonal)."""
+        n = self._split
+        first, others = self._A[:n], self._A[n:]
+        weighed = csr_array(others.multiply(w)).T
+        table = (others @ weighed).toarray() + np.diag(diagonal[n:])
+        return _Blocks(first @ w + diagonal[:n], (first @ weighed).toarray(), table)
+
+    def _check_possible(self, exact: Bools) -> None:
+        """Refuse exact counts that contradict each other."""
+        if not self._cells:
+            return
+        tilted = self._tilt(np.zeros(len(self._open)))
+        gap = np.abs(self._S * tilted.theta)[exact]
+        if gap.size and not gap.max() < _GAP:
+            raise ValueError(_IMPOSSIBLE)
+
+
+class _Point(NamedTuple):
+    dual: float
+    q: Floats
+    w: Floats
+
+
+class _Tilted(NamedTuple):
+    value: float
+    theta: Floats
+    q: Floats
+    w: Floats
+
+
+class _Blocks:
+    """A symmetric matrix [[diag d, M], [Mᵀ, R]], positive definite, by its Schur complement."""
+
+    def __init__(self, d: Floats, M: Floats, R: Floats) -> None:
+        self._d = d
+        self._scaled = M / d[:, None]
+        self._n = len(d)
+        self._root = np.linalg.cholesky(R - M.T @ self._scaled)
+
+    @property
+    def log_determinant(self) -> float:
+        return float(np.log(self._d).sum() + 2 * np.log(np.diag(self._root)).sum())
+
+    def solve(self, r: Floats) -> Floats:
+        first, rest = r[: self._n], r[self._n :]
+        inner = self._solve_inner(rest - self._scaled.T @ first)
+        return np.concatenate([(first.T / self._d).T - self._scaled @ inner, inner])
+
+    def _solve_inner(self, r: Floats) -> Floats:
+        # of no lines at all, some versions of SciPy want to know nothing
+        return cho_solve((self._root, True), r, check_finite=False) if len(r) else r
+
+    def inverse(self) -> tuple[Floats, Floats, Floats]:
+        """Diagonal of the first block of the inverse, the block beside it, and the last one."""
+        inner = self._solve_inner(np.eye(len(self._root)))
+        across = -self._scaled @ inner
+        return 1 / self._d - (across * self._scaled).sum(axis=1), across, inner
+
+
+def _padded(table: Floats) -> Floats:
+    """With a line and a column of zeros behind the last ones."""
+    return np.pad(table, ((0, 1), (0, 1)))
+
+
+def _deduce(groupings: Sequence[Cells]) -> tuple[Bools, Bools, list[Cells]]:
+    """Rows whose label follows from cells without or full of positives, and what is left.
+
+    Rows that are sure leave their other cells, which may be pure without them.
+    """
+    n_rows = len(groupings[0].index)
+    sure, positive = np.zeros(n_rows, dtype=bool), np.zeros(n_rows, dtype=bool)
+    left = list(groupings)
+    rows = np.arange(n_rows)
+    while True:
+        found, full = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
+        for g in left:
+            exact = g.variance == 0
+            none, all_of_it = exact & (g.counts < 1e-6), exact & (g.counts > g.sizes - 1e-6)
+            found |= g.spread((none | all_of_it).astype(float)) > 0
+            full |= g.spread(all_of_it.astype(float)) > 0
+        if not found.any():
+            return sure, positive, left
+        sure[rows[found]], positive[rows[found]] = True, full[found]
+        left = [_without(g, found, full) for g in left]
+        rows = rows[~found]
+
+
+def _without(g: Cells, sure: Bools, positive: Bools) -> Cells:
+    """A grouping without rows whose label is sure, nor the cells that then are empty."""
+    rest = Cells(g.index, g.counts - g.sums((sure & positive).astype(float)), g.variance)
+    if ((rest.counts < -_GAP) & (g.variance == 0)).any():
+        raise ValueError(_IMPOSSIBLE)
+    return rest.kept(~sure, g.sums((~sure).astype(float)) > 0)

@@ -58,10 +58,10 @@ from scipy.special import expit, softmax
 from unbag._arrays import Floats, Ints, Segments
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
+from unbag.observations.bag_losses import WeighedBags
 from unbag.observations.count_likelihood import count_covariance
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
 from unbag.observations.sets import SetObservation
-from unbag.observations.weighed_bags import WeighedBags
 
 # The fixed point settles within a few steps, in large bags within two. So small that it makes no
 # difference which other bags a bag is computed with.
@@ -152,7 +152,7 @@ class CountObservation:
         self.bag_effect = 0.0
         self.n_bags_aggregated = int((~bags.labelled).sum())
         each = np.ones((1, bags.n_bags))
-        self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE, np.empty(0))
+        self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE)
         self._sets: SetObservation | None = None
         if bags.limits is not None and bags.is_set.any():
             self._sets = SetObservation(bags, covariance, EXACT_SIZE)
@@ -161,8 +161,8 @@ class CountObservation:
             self.noise = self.noise.copy()
             self.noise[self._sets.bags] += ((high - low + 1.0) ** 2 - 1.0) / 12.0
         # sums over instances, and over what is summed over the instances of a row already
-        self._segments = Segments(bags.lengths, np.empty(0), bags.multiplicity)
-        self._rows = Segments(bags.lengths, np.empty(0))
+        self._segments = Segments(bags.lengths, bags.multiplicity)
+        self._rows = Segments(bags.lengths)
         self._noise = covariance
 
     def with_bag_effect(self, variance: float) -> CountObservation:

@@ -16,7 +16,6 @@ from math import inf, log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
 
 from unbag._arrays import Array
 from unbag._checks import check_choice
@@ -45,12 +44,8 @@ class ClassLoss(ABC):
         """Gradient of Σ_c u_c ℓ_c with respect to the scores, for weights u like the losses."""
 
     @abstractmethod
-    def slopes(self, scores: Array) -> Array:
-        """Derivatives of every loss by every score: (columns, classes, outputs, instances)."""
-
-    @abstractmethod
     def class_probabilities(self, decision: Array) -> Array:
-        """Chance of each class (columns) for decision values as an estimator returns them."""
+        """Probability of each class (columns) for decision values as an estimator returns them."""
 
 
 class Loss(ClassLoss):
@@ -93,25 +88,20 @@ class Loss(ClassLoss):
         return 1
 
     def losses(self, scores: Array) -> Array:  # noqa: D102
-        return array_namespace(scores).concat([self.value(-scores), self.value(scores)], axis=1)
+        return np.concatenate([self.value(-scores), self.value(scores)], axis=1)
 
     def pull_back(self, scores: Array, weights: Array) -> Array:  # noqa: D102
         against, towards = self.derivative(-scores), self.derivative(scores)
         return weights[:, 1:2, :] * towards - weights[:, 0:1, :] * against
 
-    def slopes(self, scores: Array) -> Array:  # noqa: D102
-        both = [-self.derivative(-scores), self.derivative(scores)]
-        return array_namespace(scores).stack(both, axis=1)
-
     def probability(self, scores: Array) -> Array:
-        """Chance of the positive class that a score stands for."""
+        """Probability of the positive class that a score stands for."""
         del scores
         raise ValueError(f"loss={self.name!r} gives scores but no probabilities.")
 
     def class_probabilities(self, decision: Array) -> Array:  # noqa: D102
-        xp = array_namespace(decision)
         positive = self.probability(decision)
-        return xp.stack([1.0 - positive, positive], axis=1)
+        return np.stack([1.0 - positive, positive], axis=1)
 
     def corrected_is_convex(self, kappa_plus: float, kappa_minus: float) -> bool:
         """Whether the unbiased loss ℓ^κ of the paper's first proposition is convex.
@@ -134,10 +124,8 @@ class Loss(ClassLoss):
 
 def sigmoid(scores: Array, numerator: Any = 1.0) -> Array:
     """1/(1 + e^−t), times a numerator; an e^−t that overflows is right, since its inverse is 0."""
-    if is_torch_array(scores):
-        return scores.sigmoid() * numerator  # in two steps of the device instead of four
     with np.errstate(over="ignore"):
-        return numerator / (1.0 + array_namespace(scores).exp(-scores))
+        return numerator / (1.0 + np.exp(-scores))
 
 
 class LogisticLoss(Loss):
@@ -151,31 +139,21 @@ class LogisticLoss(Loss):
     even_curvature = True
 
     def value(self, margin: Array) -> Array:  # noqa: D102
-        xp = array_namespace(margin)
-        return xp.clip(-margin, min=0.0) + xp.log1p(xp.exp(-xp.abs(margin)))
+        return np.maximum(-margin, 0.0) + np.log1p(np.exp(-np.abs(margin)))
 
     def derivative(self, margin: Array) -> Array:  # noqa: D102
         return -self.probability(-margin)
 
     def losses(self, scores: Array) -> Array:
         """Both sides from one exponential, since ℓ₋(t) = ℓ₊(t) + t."""
-        xp = array_namespace(scores)
-        if is_torch_array(scores):
-            # in three steps of the device instead of ten; beyond 40, log(1 + e^t) is t
-            both = xp.concat([scores, -scores], axis=1)
-            return xp.nn.functional.softplus(both, threshold=40)
-        size = xp.abs(scores)
-        shared, positive = xp.log1p(xp.exp(-size)), 0.5 * (scores + size)
-        return xp.concat([shared + positive, shared + (positive - scores)], axis=1)
+        size = np.abs(scores)
+        shared, positive = np.log1p(np.exp(-size)), 0.5 * (scores + size)
+        return np.concatenate([shared + positive, shared + (positive - scores)], axis=1)
 
     def pull_back(self, scores: Array, weights: Array) -> Array:
-        """Both sides from one chance, since ℓ₋' = ℓ₊' + 1."""
+        """Both sides from one probability, since ℓ₋' = ℓ₊' + 1."""
         total = weights[:, 0:1, :] + weights[:, 1:2, :]
         return sigmoid(scores, total) - weights[:, 1:2, :]
-
-    def slopes(self, scores: Array) -> Array:  # noqa: D102
-        chance = sigmoid(scores)
-        return array_namespace(scores).stack([chance, chance - 1.0], axis=1)
 
     def probability(self, scores: Array) -> Array:  # noqa: D102
         return sigmoid(scores)
@@ -198,8 +176,8 @@ class SquaredLoss(Loss):
         return 2.0 * (margin - 1.0)
 
     def probability(self, scores: Array) -> Array:
-        """E[Y | x] is the minimiser, so that (1 + f)/2 is the chance."""
-        return array_namespace(scores).clip((1.0 + scores) / 2.0, 0.0, 1.0)
+        """E[Y | x] is the minimiser, so that (1 + f)/2 is the probability."""
+        return np.clip((1.0 + scores) / 2.0, 0.0, 1.0)
 
 
 class HuberLoss(Loss):
@@ -213,15 +191,14 @@ class HuberLoss(Loss):
     even_curvature = True
 
     def value(self, margin: Array) -> Array:  # noqa: D102
-        xp = array_namespace(margin)
-        inside = xp.clip(1.0 - xp.clip(margin, -1.0, 1.0), min=0.0) ** 2
-        return inside + 4.0 * xp.clip(-1.0 - margin, min=0.0)
+        inside = np.maximum(1.0 - np.clip(margin, -1.0, 1.0), 0.0) ** 2
+        return inside + 4.0 * np.maximum(-1.0 - margin, 0.0)
 
     def derivative(self, margin: Array) -> Array:  # noqa: D102
-        return 2.0 * (array_namespace(margin).clip(margin, -1.0, 1.0) - 1.0)
+        return 2.0 * (np.clip(margin, -1.0, 1.0) - 1.0)
 
     def probability(self, scores: Array) -> Array:  # noqa: D102
-        return (1.0 + array_namespace(scores).clip(scores, -1.0, 1.0)) / 2.0
+        return (1.0 + np.clip(scores, -1.0, 1.0)) / 2.0
 
 
 class HingeLoss(Loss):
@@ -233,11 +210,10 @@ class HingeLoss(Loss):
     convex = True
 
     def value(self, margin: Array) -> Array:  # noqa: D102
-        return array_namespace(margin).clip(1.0 - margin, min=0.0)
+        return np.maximum(1.0 - margin, 0.0)
 
     def derivative(self, margin: Array) -> Array:  # noqa: D102
-        xp = array_namespace(margin)
-        return -xp.astype(margin < 1.0, margin.dtype)
+        return -(margin < 1.0).astype(margin.dtype)
 
 
 class SigmoidLoss(Loss):
@@ -252,8 +228,7 @@ class SigmoidLoss(Loss):
         return sigmoid(-margin)
 
     def derivative(self, margin: Array) -> Array:  # noqa: D102
-        xp = array_namespace(margin)
-        small = xp.exp(-xp.abs(margin))
+        small = np.exp(-np.abs(margin))
         return -small / (1.0 + small) ** 2
 
 
@@ -266,11 +241,10 @@ class RampLoss(Loss):
     symmetric = True
 
     def value(self, margin: Array) -> Array:  # noqa: D102
-        return array_namespace(margin).clip((1.0 - margin) / 2.0, 0.0, 1.0)
+        return np.clip((1.0 - margin) / 2.0, 0.0, 1.0)
 
     def derivative(self, margin: Array) -> Array:  # noqa: D102
-        xp = array_namespace(margin)
-        return -0.5 * xp.astype(xp.abs(margin) < 1.0, margin.dtype)
+        return -0.5 * (np.abs(margin) < 1.0).astype(margin.dtype)
 
 
 class ZeroOneLoss(Loss):
@@ -283,12 +257,11 @@ class ZeroOneLoss(Loss):
     symmetric = True
 
     def value(self, margin: Array) -> Array:  # noqa: D102
-        xp = array_namespace(margin)
-        return (1.0 - xp.sign(margin)) / 2.0
+        return (1.0 - np.sign(margin)) / 2.0
 
     def derivative(self, margin: Array) -> Array:
         """Zero wherever there is one."""
-        return array_namespace(margin).zeros_like(margin)
+        return np.zeros_like(margin)
 
 
 class SoftmaxLoss(ClassLoss):
@@ -305,25 +278,18 @@ class SoftmaxLoss(ClassLoss):
         return n_classes
 
     def losses(self, scores: Array) -> Array:  # noqa: D102
-        xp = array_namespace(scores)
-        largest = xp.max(scores, axis=1, keepdims=True)
-        total = xp.sum(xp.exp(scores - largest), axis=1, keepdims=True)
-        return (largest - scores) + xp.log(total)
+        largest = np.max(scores, axis=1, keepdims=True)
+        total = np.sum(np.exp(scores - largest), axis=1, keepdims=True)
+        return (largest - scores) + np.log(total)
 
     def pull_back(self, scores: Array, weights: Array) -> Array:  # noqa: D102
-        total = array_namespace(scores).sum(weights, axis=1, keepdims=True)
+        total = np.sum(weights, axis=1, keepdims=True)
         return total * self.probability(scores) - weights
-
-    def slopes(self, scores: Array) -> Array:  # noqa: D102
-        xp, n_classes = array_namespace(scores), scores.shape[1]
-        own = xp.eye(n_classes, dtype=scores.dtype, device=device(scores))
-        return self.probability(scores)[:, None, :, :] - own[None, :, :, None]
 
     def probability(self, scores: Array) -> Array:
         """Softmax of the scores."""
-        xp = array_namespace(scores)
-        powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-        return powers / xp.sum(powers, axis=1, keepdims=True)
+        powers = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+        return powers / np.sum(powers, axis=1, keepdims=True)
 
     def class_probabilities(self, decision: Array) -> Array:  # noqa: D102
         return self.probability(decision)

@@ -1,8 +1,8 @@
-"""The chance that a sum of independent draws hits a count, by the saddle point.
+"""The probability that a sum of independent draws is a count, by a saddlepoint approximation.
 
-Row j of a bag is of class c with chance p_jc = softmax(f_j)_c, independently of the others, and K
+Row j of a bag is of class c with probability p_jc = softmax(f_j)_c, independently of the others, and K
 counts the classes of all its rows. Let θ be the *tilt* of the bag: what must be added to all its
-scores until their chances add up to the counts k,
+scores until their probabilities add up to the counts k,
 
     Σ_j q_j + Sθ = k,    q_j = softmax(f_j + θ).
 
@@ -11,8 +11,8 @@ that the rows do not explain; usually it is zero. Then
 
     −log Pr(K = k) ≈ Σ_j [lse f_j − lse(f_j + θ)] + θᵀk − ½ θᵀSθ + h,
 
-where the first terms are exact up to the chance h of the tilted rows, whose mean is right, to hit
-their mean. That depends on the cumulants of the tilted rows: with the covariance
+where the first terms are exact but for h: −log of the probability that tilted rows, whose mean is
+right, have their mean. It depends on the cumulants of the tilted rows: with the covariance
 V = Σ_j (diag q_j − q_j q_jᵀ) + S,
 
     h ≈ ½ log det(2πV)    for large V,    h → 0    for V → 0.
@@ -35,19 +35,18 @@ Several classes are treated in `unbag.observations.several_classes`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi
-from typing import Any, NamedTuple, Self
+from typing import Any
 
-from array_api_compat import array_namespace, device
+import numpy as np
 
-from unbag._arrays import Array, Segments
+from unbag._arrays import Floats, Segments
 
 # The tilt is found when a Newton step is shorter: what is left of it is taken to second order, so
-# that chances are exact to its cube.
+# that probabilities are exact to its cube.
 _SHORT_STEP = 1e-3
 
-# Rounding in the sum of n chances, for each of them.
+# Rounding in the sum of n probabilities, for each of them.
 _ROUNDING = 1e-13
 
 # More than enough: halving an interval that often leaves nothing of it.
@@ -75,58 +74,52 @@ class TiltSearch:
     tilt : array of shape (columns, bags)
         θ, as near as it is known.
     gap : array of shape (columns, bags)
-        What the sum of chances lacked at the last look: k − Σq − Sθ.
+        What the sum of probabilities lacked when last compared: k − Σq − Sθ.
     """
 
-    def __init__(self, k: Array, n: Array, S: Array, n_columns: int) -> None:
-        xp = array_namespace(k)
+    def __init__(self, k: Floats, n: Floats, S: Floats, n_columns: int) -> None:
         self._k, self._n, self._S = k, n, S
         # how near to nobody or everybody odds aim: noise may lead beyond
-        self._edge = xp.where(S > 0, 0.25 * xp.ones_like(n), 0.0 * n)
-        self.tilt = xp.zeros((n_columns, n.shape[0]), dtype=n.dtype, device=device(n))
+        self._edge = np.where(S > 0, 0.25, 0.0)
+        self.tilt = np.zeros((n_columns, len(n)))
         self._low, self._high = self.tilt - 2 * LARGEST_SCORE, self.tilt + 2 * LARGEST_SCORE
 
-    def found(self, mean: Array, spread: Array, short: float) -> bool:
-        """Look at Σq and Σw there: whether what is left is a short step, for all bags.
-
-        Otherwise the tilt moves on.
-        """
-        if bool(self.near(mean, spread, short)):
+    def found(self, mean: Floats, spread: Floats, short: float) -> bool:
+        """Whether what is left at Σq and Σw there is a short step for all bags, or else take one."""
+        S, n, tilt = self._S, self._n, self.tilt
+        self.gap = gap = self._k - mean - S * tilt
+        if (np.abs(gap) < np.maximum(short * (spread + S), _ROUNDING * n)).all():
             return True
-        self.move(mean, spread)
-        return False
-
-    def near(self, mean: Array, spread: Array, short: float) -> Array:
-        """Tell the same as an array, without waiting for a device; the tilt stays."""
-        xp = array_namespace(mean)
-        S = self._S
-        self.gap = self._k - mean - S * self.tilt
-        return xp.all(xp.abs(self.gap) < xp.maximum(short * (spread + S), _ROUNDING * self._n))
-
-    def move(self, mean: Array, spread: Array) -> None:
-        """Take a step from where the last look was."""
-        xp = array_namespace(mean)
-        S, n, tilt, gap = self._S, self._n, self.tilt, self.gap
         above = gap > 0
-        self._low = xp.where(above, tilt, self._low)
-        self._high = xp.where(above, self._high, tilt)
+        self._low = np.where(above, tilt, self._low)
+        self._high = np.where(above, self._high, tilt)
         # the log-odds of the mean are nearly linear in the tilt, unlike the mean; near n, where
         # n − Σq is lost in rounding, Σ(1 − q) is Σw
-        aim = xp.minimum(xp.maximum(mean + gap, self._edge), n - self._edge)
-        inner, outer = mean + TINY, xp.maximum(n - mean, spread) + TINY
-        distance = xp.log(aim * outer / ((n - aim) * inner))
-        close = xp.abs(distance) < 1e-3
-        divisor = inner * outer * xp.where(close, 1.0 + distance, distance)
-        chord = xp.where(close, xp.ones_like(tilt), (aim - mean) * n / divisor)
-        step = gap / (spread * chord + S + TINY)
+        aim = np.minimum(np.maximum(mean + gap, self._edge), n - self._edge)
+        inner, outer = mean + TINY, np.maximum(n - mean, spread) + TINY
+        distance = np.log(aim * outer / ((n - aim) * inner))
+        close = np.abs(distance) < 1e-3
+        divisor = inner * outer * np.where(close, 1.0 + distance, distance)
+        step = gap / (spread * np.where(close, 1.0, (aim - mean) * n / divisor) + S + TINY)
         ahead = tilt + step
-        outside = (ahead < self._low) | (ahead > self._high) | (xp.abs(step) > LONGEST_STEP)
-        self.tilt = xp.where(outside, 0.5 * (self._low + self._high), ahead)
+        outside = (ahead < self._low) | (ahead > self._high) | (np.abs(step) > LONGEST_STEP)
+        self.tilt = np.where(outside, 0.5 * (self._low + self._high), ahead)
+        return False
+
+
+def tilted_probabilities(odds: Floats, rows: Segments, tilt: Floats) -> tuple[Floats, Floats]:
+    """Probabilities q = σ(f + θ) of all rows, and 1 − q."""
+    q = rows.spread(np.exp(tilt))
+    q *= odds
+    left = 1.0 + q
+    left = 1.0 / left
+    q *= left
+    return q, left
 
 
 def two_class_loss(
-    odds: Array, rows: Segments, k: Array, n: Array, S: Array, gradient: bool = True
-) -> tuple[Array, Any]:
+    odds: Floats, rows: Segments, k: Floats, n: Floats, S: Floats, gradient: bool = True
+) -> tuple[Floats, Any]:
     """−log Pr(K = k) of bags of two classes, and its gradient with respect to their scores.
 
     Parameters
@@ -143,119 +136,63 @@ def two_class_loss(
     value, gradient : arrays of shape (columns, bags) and (columns, rows)
         The second is None unless it is asked for.
     """
-    search = TiltSearch(k, n, S, odds.shape[0])
+    search = TiltSearch(k, n, S, len(odds))
     for _ in range(MOST_STEPS):
-        q, left = tilted_chances(odds, rows, search.tilt)
+        q, left = tilted_probabilities(odds, rows, search.tilt)
         w = q * left
         if search.found(rows.sum(q), rows.sum(w), _SHORT_STEP):
             break
-    return _loss_at(search, odds, (q, left, w), rows, k, S, gradient)
-
-
-def _loss_at(
-    search: TiltSearch,
-    odds: Array,
-    chances: tuple[Array, Array, Array],
-    rows: Segments,
-    k: Array,
-    S: Array,
-    gradient: bool,
-) -> tuple[Array, Any]:
-    """Loss and gradient once the tilt is found; chances are q, 1 − q and w there, to be changed."""
-    xp = array_namespace(odds)
-    q, left, w = chances
     tilt, whole = search.tilt, 1.0 + odds
     left *= whole
-    log_ratio = rows.sum(xp.log(left))
+    log_ratio = rows.sum(np.log(left))
     slope = 1.0 - 2.0 * q
     skewness, spread = rows.sum(w * slope), rows.sum(w) + S + TINY
-    # what is left of the way, to second order; along it, chances change by w, and w by w(1 − 2q)
-    short = xp.abs(search.gap) < _SHORT_STEP * spread
-    rest = xp.where(short, search.gap / spread, xp.zeros_like(spread))
+    # what is left of the way, to second order; along it, q changes by w, and w by w(1 − 2q)
+    rest = np.where(np.abs(search.gap) < _SHORT_STEP * spread, search.gap / spread, 0.0)
     rest = rest - 0.5 * skewness / spread * rest**2
     value = log_ratio + tilt * (k - 0.5 * S * tilt) + 0.5 * spread * rest**2
     slope *= rows.spread(0.5 * rest**2)
     slope += rows.spread(rest)
     slope *= w
     q += slope
+    h, slopes = miss(q, rows, S, gradient)
+    if gradient:
+        slopes += odds / whole
+        slopes -= q
+    return value + h, slopes
+
+
+def miss(q: Floats, rows: Segments, S: Floats, gradient: bool = True) -> tuple[Floats, Any]:
+    """H of tilted probabilities (columns, rows), and its derivatives by scores with moving tilts."""
     w = q * (1.0 - q)
-    sums = Sums.of(q, w, rows)
-    h, pull = sums.miss(S)
+    skew, square = w * (1.0 - 2.0 * q), w * w
+    total, skewness, squares = rows.sum(w), rows.sum(skew), rows.sum(square)
+    V = total + S + 1e-9
+    inverse = 1.0 / V
+    fourth = total - 6.0 * squares
+    power = (2.0 * V) ** 4
+    rest = 1.0 / (1.0 + power)
+    share = power * rest
+    ratio = skewness**2 * inverse**3
+    large = 0.5 * np.log(2 * pi * V) - 0.125 * fourth * inverse**2 + (5 / 24) * ratio
+    inner = 1.0 + V * (2.0 + 1.5 * V)
+    small = 0.5 * np.log(inner) + 1.5 * squares
+    h = small + share * (large - small)
     if not gradient:
-        return value + h, None
-    return value + h, two_class_slopes(odds / whole, q, w, pull, rows)
-
-
-def tilted_chances(odds: Array, rows: Segments, tilt: Array) -> tuple[Array, Array]:
-    """Chances q = σ(f + θ) of all rows, and 1 − q."""
-    q = rows.spread(array_namespace(odds).exp(tilt))
-    q *= odds
-    left = 1.0 + q
-    left = 1.0 / left
-    q *= left
-    return q, left
-
-
-def two_class_slopes(p: Array, q: Array, w: Array, pull: Pull, rows: Segments) -> Array:
-    """Gradient of the loss with respect to the scores of rows, of chances p and, tilted, q."""
-    odd = w * rows.spread(2.0 * pull.by_square)
-    odd += rows.spread(pull.by_total)
-    odd *= 1.0 - 2.0 * q
-    slope = w * rows.spread(-6.0 * pull.by_skewness)
-    slope += rows.spread(pull.along)
-    slope += odd
-    slope *= w
-    slope += p
-    slope -= q
-    return slope
-
-
-class Pull(NamedTuple):
-    """How h of a bag changes with Σw, κ₃ and Σw², and along with the tilt; (columns, bags)."""
-
-    by_total: Array
-    by_skewness: Array
-    by_square: Array
-    along: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Σw, κ₃ = Σw(1 − 2q), Σw² and Σw²(1 − 2q) of tilted bags; arrays of shape (columns, bags)."""
-
-    total: Array
-    skewness: Array
-    square: Array
-    bent: Array
-
-    @classmethod
-    def of(cls, q: Array, w: Array, rows: Segments) -> Self:
-        """Sum over the rows of bags."""
-        slope, square = 1.0 - 2.0 * q, w * w
-        bent = square * slope
-        slope *= w
-        return cls(rows.sum(w), rows.sum(slope), rows.sum(square), rows.sum(bent))
-
-    def miss(self, S: Array) -> tuple[Array, Pull]:
-        """h, and its derivatives."""
-        xp = array_namespace(self.total)
-        V = self.total + S + 1e-9
-        inverse = 1.0 / V
-        fourth = self.total - 6.0 * self.square
-        power = (2.0 * V) ** 4
-        rest = 1.0 / (1.0 + power)
-        share = power * rest
-        ratio = self.skewness**2 * inverse**3
-        large = 0.5 * xp.log(2 * pi * V) - 0.125 * fourth * inverse**2 + (5 / 24) * ratio
-        # κ₄ = Σw − 6Σw² moves with Σw, as V does
-        large_slope = inverse * (0.5 + inverse * (0.25 * fourth * inverse - 0.125) - 0.625 * ratio)
-        inner = 1.0 + V * (2.0 + 1.5 * V)
-        small = 0.5 * xp.log(inner) + 1.5 * self.square
-        h = small + share * (large - small)
-        by_total = share * large_slope + rest * (1.0 + 1.5 * V) / inner
-        by_total = by_total + 4.0 * share * rest * inverse * (large - small)
-        by_skewness = (5 / 12) * share * self.skewness * inverse**3
-        by_square = 0.75 * share * inverse**2 + 1.5 * rest
-        # the tilt moves by −w/V with the score of a row
-        moving = by_total * self.skewness + by_skewness * fourth + 2.0 * by_square * self.bent
-        return h, Pull(by_total, by_skewness, by_square, by_skewness - moving * inverse)
+        return h, None
+    # κ₄ = Σw − 6Σw² moves with Σw, as V does
+    large_slope = inverse * (0.5 + inverse * (0.25 * fourth * inverse - 0.125) - 0.625 * ratio)
+    by_total = share * large_slope + rest * (1.0 + 1.5 * V) / inner
+    by_total = by_total + 4.0 * share * rest * inverse * (large - small)
+    by_skewness = (5 / 12) * share * skewness * inverse**3
+    by_square = 0.75 * share * inverse**2 + 1.5 * rest
+    # the tilt moves by −w/V with the score of a row
+    bent = rows.sum(square * (1.0 - 2.0 * q))
+    moving = by_total * skewness + by_skewness * fourth + 2.0 * by_square * bent
+    slopes = w * rows.spread(2.0 * by_square)
+    slopes += rows.spread(by_total)
+    slopes *= 1.0 - 2.0 * q
+    slopes += rows.spread(by_skewness - moving * inverse)
+    slopes += w * rows.spread(-6.0 * by_skewness)
+    slopes *= w
+    return h, slopes

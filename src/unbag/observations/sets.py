@@ -16,7 +16,7 @@ import numpy as np
 
 from unbag._arrays import Floats, Segments
 from unbag.bags.bags import Bags
-from unbag.observations.weighed_bags import WeighedBags
+from unbag.observations.bag_losses import WeighedBags
 
 # Shift by which derivatives are taken.
 _SHIFT = 1e-3
@@ -54,9 +54,9 @@ class SetObservation:
         self.bags = np.flatnonzero(bags.is_set)
         some, self.rows = bags.take(self.bags)
         each = np.ones((1, some.n_bags))
-        self._losses = WeighedBags(some, each, covariance[self.bags], exact_size, np.empty(0))
-        self._sums = Segments(some.lengths, np.empty(0))
-        self._instances = Segments(some.lengths, np.empty(0), some.multiplicity)
+        self._losses = WeighedBags(some, each, covariance[self.bags], exact_size)
+        self._sums = Segments(some.lengths)
+        self._instances = Segments(some.lengths, some.multiplicity)
         self.spread = self._sums.spread
         self._last: Floats | None = None
         self._shift_at: Floats | None = None

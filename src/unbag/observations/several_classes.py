@@ -1,4 +1,4 @@
-"""The saddle point of bags of several classes.
+"""Saddlepoint approximation for bags of several classes.
 
 With tilt θ, covariance V and h as in `unbag.observations.saddlepoint`: of h there is the first
 order,
@@ -13,18 +13,18 @@ count zero are left out. In small bags whose counts are known, h is summed exact
 from __future__ import annotations
 
 from math import pi
-from typing import Any
+from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+import numpy as np
 
-from unbag._arrays import Array
+from unbag._arrays import Array, Floats
 from unbag.observations.exact import factors_at, posteriors_at
 from unbag.observations.saddlepoint import LONGEST_STEP, MOST_STEPS, TINY
 
 
 def several_class_loss(
-    f: Array, k: Array, real: Array, S: Array, gradient: bool = True
-) -> tuple[Array, Any]:
+    f: Floats, k: Floats, real: Floats, S: Floats, gradient: bool = True
+) -> tuple[Floats, Any]:
     """−log Pr(K = k) of bags of several classes, and its gradient with respect to their scores.
 
     Parameters
@@ -42,185 +42,121 @@ def several_class_loss(
     -------
     value, gradient : arrays of shape (columns, bags) and (columns, bags, classes, slots)
     """
-    xp, present = array_namespace(f), classes_present(k, S)
     lse, start = softmax(f)
-    search, q = _find_tilts(f, k, real, S, present)
-    value = search.level(xp.sum(real[..., 0, :] * lse, axis=-1))
-    h, H = class_miss(search.V, present)
+    tilted = find_tilts(f, k, real, S)
+    present, q = tilted.present, tilted.q
+    m = present.sum(axis=-1)
+    a = (2 * pi * m ** (-1.0 / np.maximum(m - 1.0, 1.0)))[:, None, None]
+    inflated = np.eye(k.shape[1]) + a * tilted.V
+    value = np.sum(real[..., 0, :] * lse, axis=-1) - tilted.height
+    value = value + 0.5 * np.linalg.slogdet(inflated)[1]
     if not gradient:
-        return value + h, None
-    bent = real * bend(q, H)
-    moving = search.settle(xp.sum(bent, axis=-1))
-    return value + h, real * (start - q - pull_back(q, moving[..., None])) + bent
+        return value, None
+    # derivatives of tr(H Cov_j) by the scores of each row, H those of h by V
+    H = 0.5 * a * np.linalg.inv(inflated)
+    diagonal = np.diagonal(H, axis1=-2, axis2=-1)
+    bent = real * _pull_back(q, diagonal[..., None] - 2.0 * (H @ q))
+    moving = _solve(_regular(tilted.V, present), np.sum(bent, axis=-1))
+    return value, real * (start - q - _pull_back(q, moving[..., None])) + bent
 
 
 def exact_class_loss(
-    f: Array, k: Array, S: Array, roots: Array, turn: Array, gradient: bool = True
-) -> tuple[Array, Any]:
+    f: Floats, k: Floats, roots: Array, turn: Array, gradient: bool = True
+) -> tuple[Floats, Any]:
     """The same exactly, for small bags of equal size whose counts are known.
 
     Parameters
     ----------
-    f, k, S
-        As in `several_class_loss`; S is zero.
+    f, k
+        As in `several_class_loss`.
     roots, turn : arrays of shape (roots, classes) and (bags, roots)
         From `unbag.observations.exact.turned_roots`.
     """
-    xp = array_namespace(f)
     lse, start = softmax(f)
-    search, q = _find_tilts(f, k, xp.ones_like(f[0, :, :1, :]), S, classes_present(k, S))
-    factors = factors_at(q, roots)
-    shares = turn * xp.prod(factors, axis=-1)
-    chance = xp.sum(xp.real(shares), axis=-1)
-    value = search.level(xp.sum(lse, axis=-1)) - xp.log(chance)
+    n_classes = k.shape[1]
+    none = np.zeros((len(k), n_classes, n_classes))
+    tilted = find_tilts(f, k, np.ones_like(f[0, :, :1, :]), none)
+    factors = factors_at(tilted.q, roots)
+    shares = turn * np.prod(factors, axis=-1)
+    probability = np.sum(np.real(shares), axis=-1)
+    value = np.sum(lse, axis=-1) - tilted.height - np.log(probability)
     if not gradient:
         return value, None
-    return value, start - posteriors_at(q, factors, roots, shares / chance[..., None])
+    return value, start - posteriors_at(tilted.q, factors, roots, shares / probability[..., None])
 
 
-def _find_tilts(
-    f: Array, k: Array, real: Array, S: Array, present: Array
-) -> tuple[ClassTiltSearch, Array]:
-    """The search that has come to its end, and the tilted chances there."""
-    search = ClassTiltSearch(k, S, present, f.shape[0])
-    while not search.done:
-        own, q = tilted_classes(f, real, search.trial, present)
-        search.look(own, *class_moments(q, real))
-    return search, q
+class TiltedClasses(NamedTuple):
+    """Tilts θ (columns, bags, classes), Σ_j lse(f_j + θ) + ½ θᵀSθ − θᵀk, V and q there.
 
-
-def classes_present(k: Array, S: Array) -> Array:
-    """Mark classes that a bag has, or may have by noise, with 1: shape (bags, classes)."""
-    xp = array_namespace(k)
-    return xp.astype((k > 0) | xp.any(S != 0, axis=-1), k.dtype)
-
-
-class ClassTiltSearch:
-    """The tilts of bags of several classes, on their way: damped Newton steps downhill.
-
-    The tilt makes Σ_j lse(f_j + θ) + ½ θᵀSθ − θᵀk least, a convex function.
-
-    Parameters
-    ----------
-    k, S, present : arrays of shape (bags, classes), (bags, classes, classes), (bags, classes)
-    n_columns : int
-
-    Attributes
-    ----------
-    trial : array of shape (columns, bags, classes)
-        Where to look next.
-    tilt, V : arrays
-        The lowest place so far, and the covariance there.
-    done : bool
+    ``present`` (bags, classes) is 1 for classes that a bag has, or may have by noise.
     """
 
-    def __init__(self, k: Array, S: Array, present: Array, n_columns: int) -> None:
-        xp = array_namespace(k)
-        self._k, self._S, self._present = k, S, present
-        self.trial = xp.zeros((n_columns, *k.shape), dtype=k.dtype, device=device(k))
-        self._length = xp.ones_like(self.trial[..., :1])
-        self._height: Array = None
-        self.tilt = self._step = self._promised = self.trial
-        self._left = MOST_STEPS
-        self.done = False
+    tilt: Floats
+    height: Floats
+    V: Floats
+    q: Floats
+    present: Floats
 
-    def look(self, own: Array, mean: Array, covariance: Array) -> None:
-        """Take in Σ_j lse(f_j + θ), Σ_j q_j and its covariance at the trial, and move on."""
-        xp, tilt = array_namespace(own), self.trial
-        linear = 0.5 * _times(self._S, tilt) - self._k
-        height = own + xp.sum(tilt * linear, axis=-1)
-        self._left -= 1
-        if self._height is not None:
-            allowed = self._height - 1e-4 * self._length[..., 0] * self._promised
-            good = height <= allowed + 1e-12 * (1.0 + xp.abs(self._height))
-            if not bool(xp.all(good)) and self._left > 0:
-                self._length = xp.where(good[..., None], self._length, 0.5 * self._length)
-                self.trial = self.tilt + self._length * self._step
-                return
-        self.tilt, self._height = tilt, height
-        self.V = covariance + self._S
-        gap = (self._k - mean - _times(self._S, tilt)) * self._present
-        n = xp.sum(self._k, axis=-1)
-        found = xp.max(xp.abs(gap), axis=-1) <= 1e-9 * (n + 1.0)
-        self.done = bool(xp.all(found)) or self._left <= 0
-        step = _solve(_regular(self.V, self._present), gap)
-        largest = xp.max(xp.abs(step), axis=-1, keepdims=True)
+
+def find_tilts(f: Floats, k: Floats, real: Floats, S: Floats) -> TiltedClasses:
+    """Tilts that make Σ_j lse(f_j + θ) + ½ θᵀSθ − θᵀk least, by damped Newton steps downhill."""
+    present = ((k > 0) | (S != 0).any(axis=-1)).astype(float)
+    absent = -1e30 * (1.0 - present)
+    tilt = np.zeros((len(f), *k.shape))
+    trial, step, promised = tilt, tilt, tilt[..., 0]
+    height, length = np.full(tilt.shape[:-1], np.inf), np.ones_like(tilt[..., :1])
+    for left in range(MOST_STEPS - 1, -1, -1):
+        lse, q = softmax(f + (trial + absent)[..., None])
+        own = real * q
+        mean = np.sum(own, axis=-1)
+        found = np.sum(real[..., 0, :] * lse, axis=-1)
+        found = found + np.sum(trial * (0.5 * _times(S, trial) - k), axis=-1)
+        slack = 1e-12 * (1.0 + np.abs(height))
+        good = found <= height - 1e-4 * length[..., 0] * promised + slack
+        if not good.all() and left > 0:
+            length = np.where(good[..., None], length, 0.5 * length)
+            trial = tilt + length * step
+            continue
+        tilt, height = trial, found
+        V = mean[..., None] * np.eye(k.shape[1]) - own @ np.swapaxes(q, -1, -2) + S
+        gap = (k - mean - _times(S, tilt)) * present
+        if (np.max(np.abs(gap), axis=-1) <= 1e-9 * (np.sum(k, axis=-1) + 1.0)).all():
+            break
+        step = _solve(_regular(V, present), gap)
+        largest = np.max(np.abs(step), axis=-1, keepdims=True)
         # further and further, where scores are far apart
-        limit = LONGEST_STEP + xp.max(xp.abs(tilt), axis=-1, keepdims=True)
-        self._step = step * xp.minimum(limit / (largest + TINY), xp.ones_like(largest))
-        self._promised = xp.sum(self._step * gap, axis=-1)
-        self._length = xp.ones_like(self._length)
-        self.trial = tilt if self.done else tilt + self._step
-
-    def level(self, before: Array) -> Array:
-        """Σ_j [lse f_j − lse(f_j + θ)] + θᵀk − ½ θᵀSθ, from the sum of lse f_j."""
-        return before - self._height
-
-    def settle(self, bent: Array) -> Array:
-        """V⁻¹ times a sum over rows: how the tilt moves along."""
-        return _solve(_regular(self.V, self._present), bent)
+        limit = LONGEST_STEP + np.max(np.abs(tilt), axis=-1, keepdims=True)
+        step = step * np.minimum(limit / (largest + TINY), 1.0)
+        promised, length = np.sum(step * gap, axis=-1), np.ones_like(length)
+        trial = tilt + step
+    return TiltedClasses(tilt, height, V, q, present)
 
 
-def tilted_classes(f: Array, real: Array, tilt: Array, present: Array) -> tuple[Array, Array]:
-    """Σ_j lse(f_j + θ) over the rows of each bag, and the chances q of all rows."""
-    lse, q = softmax(f + (tilt - 1e30 * (1.0 - present))[..., None])
-    return array_namespace(f).sum(real[..., 0, :] * lse, axis=-1), q
-
-
-def class_moments(q: Array, real: Array) -> tuple[Array, Array]:
-    """Σ_j q_j and Σ_j (diag q_j − q_j q_jᵀ) of each bag."""
-    xp = array_namespace(q)
-    own = real * q
-    mean = xp.sum(own, axis=-1)
-    identity = xp.eye(q.shape[-2], dtype=q.dtype, device=device(q))
-    return mean, mean[..., None] * identity - own @ xp.matrix_transpose(q)
-
-
-def class_miss(V: Array, present: Array) -> tuple[Array, Array]:
-    """h, and its derivative by V."""
-    xp = array_namespace(V)
-    m = xp.sum(present, axis=-1)
-    a = (2 * pi * m ** (-1.0 / xp.maximum(m - 1.0, xp.ones_like(m))))[:, None, None]
-    inflated = xp.eye(V.shape[-1], dtype=V.dtype, device=device(V)) + a * V
-    return 0.5 * xp.linalg.slogdet(inflated)[1], 0.5 * a * xp.linalg.inv(inflated)
-
-
-def bend(q: Array, H: Array) -> Array:
-    """Derivatives of tr(H Cov_j) by the scores of each row."""
-    xp = array_namespace(q)
-    diagonal = xp.sum(H * xp.eye(H.shape[-1], dtype=H.dtype, device=device(H)), axis=-1)
-    return pull_back(q, diagonal[..., None] - 2.0 * (H @ q))
-
-
-def softmax(f: Array) -> tuple[Array, Array]:
+def softmax(f: Floats) -> tuple[Floats, Floats]:
     """Logarithm of the sum of powers over the classes, and the share of each."""
-    xp = array_namespace(f)
-    largest = xp.max(f, axis=-2, keepdims=True)
-    powers = xp.exp(f - largest)
-    total = xp.sum(powers, axis=-2, keepdims=True)
-    return (largest + xp.log(total))[..., 0, :], powers / total
+    largest = np.max(f, axis=-2, keepdims=True)
+    powers = np.exp(f - largest)
+    total = np.sum(powers, axis=-2, keepdims=True)
+    return (largest + np.log(total))[..., 0, :], powers / total
 
 
-def _regular(V: Array, present: Array) -> Array:
+def _regular(V: Floats, present: Floats) -> Floats:
     """V with something along the directions in which nothing varies."""
-    xp = array_namespace(V)
-    identity = xp.eye(V.shape[-1], dtype=V.dtype, device=device(V))
-    trace = xp.sum(V * identity, axis=(-2, -1))[..., None, None]
-    apart = (1.0 - present)[..., None] * identity
+    identity = np.eye(V.shape[-1])
+    trace = np.trace(V, axis1=-2, axis2=-1)[..., None, None]
     along = present[..., :, None] * present[..., None, :]
-    return V + along * (trace + 1e-9) + apart + 1e-12 * identity
+    return V + along * (trace + 1e-9) + (1.0 - present + 1e-12)[..., None] * identity
 
 
-def _times(S: Array, vector: Array) -> Array:
-    return (S @ vector[..., None])[..., 0]
+def _times(S: Floats, vector: Floats) -> Floats:
+    found: Floats = (S @ vector[..., None])[..., 0]
+    return found
 
 
-def _solve(matrix: Array, vector: Array) -> Array:
-    solved: Array = array_namespace(matrix).linalg.solve(matrix, vector[..., None])[..., 0]
-    return solved
+def _solve(matrix: Floats, vector: Floats) -> Any:
+    return np.linalg.solve(matrix, vector[..., None])[..., 0]
 
 
-def pull_back(q: Array, by_chance: Array) -> Array:
-    """Derivatives by scores from those by chances: q ∘ (h − qᵀh)."""
-    xp = array_namespace(q)
-    return q * (by_chance - xp.sum(q * by_chance, axis=-2, keepdims=True))
+def _pull_back(q: Floats, by_probability: Floats) -> Floats:
+    """Derivatives by scores from those by probabilities: q ∘ (h − qᵀh)."""
+    return q * (by_probability - np.sum(q * by_probability, axis=-2, keepdims=True))

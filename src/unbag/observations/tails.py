@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from unbag._arrays import Floats, Segments
-from unbag.observations.saddlepoint import MOST_STEPS, TINY, TiltSearch, tilted_chances
+from unbag.observations.saddlepoint import MOST_STEPS, TINY, TiltSearch, tilted_probabilities
 
 # Below, u/w is taken from its series.
 _NEAR = 1e-2
@@ -110,13 +110,13 @@ def _log_of_rest(log_probability: Floats) -> Floats:
 def _approximate(odds: Floats, rows: Segments, x: Floats, n: Floats, S: Floats) -> Tail:
     search = TiltSearch(x, n, S, odds.shape[0])
     for _ in range(MOST_STEPS):
-        q, left = tilted_chances(odds, rows, search.tilt)
+        q, left = tilted_probabilities(odds, rows, search.tilt)
         spread = q * left
         if search.found(rows.sum(q), rows.sum(spread), 1e-9):
             break
     # off zero, where ratios are not defined
     tilt = np.where(np.abs(search.tilt) < 1e-6, 1e-6, search.tilt)
-    q, left = tilted_chances(odds, rows, tilt)
+    q, left = tilted_probabilities(odds, rows, tilt)
     p, v = odds / (1.0 + odds), q * left
     V = rows.sum(v) + S + TINY
     root = np.sqrt(V)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints
-from unbag.observations.base import Objective
 from unbag.paper.lbfgs_history import History, inner, stacked_product
+from unbag.paper.objectives import Objective
 from unbag.paper.spaces import FunctionSpace
 
 # --- line search ----------------------------------------------------------------------------------
@@ -206,11 +206,11 @@ def minimise(
 
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations.forward import ForwardLikelihood
+    >>> from unbag.observations.count_likelihood import CountLikelihood
     >>> from unbag.paper.lbfgs import minimise
     >>> from unbag.paper.spaces import LinearSpace
     >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
-    >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
+    >>> objective = CountLikelihood(np.array([True, True]), check_bag_target(y))
     >>> space = LinearSpace(np.array([[0.0], [1.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
     >>> penalty = np.array([1.0, 0.01])  # two fits at once
     >>> solution = minimise(objective, space, penalty, problem=np.zeros(2, dtype=int))

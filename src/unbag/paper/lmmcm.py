@@ -17,10 +17,10 @@ from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice
 from unbag.bags.bags import BagModel, Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.observations.base import Criterion, Objective, OffsetObjective
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk, Correction
 from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
+from unbag.paper.objectives import Criterion, Objective, OffsetObjective
 from unbag.paper.weights import WeightMethod, bag_weights, convex_priors
 from unbag.weights import pooled_shares
 

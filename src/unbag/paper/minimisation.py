@@ -35,10 +35,10 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier, linear_scores
 from unbag.models.checks import check_alphas
 from unbag.models.threads import few_blas_threads
-from unbag.observations.base import Criterion, Objective
 from unbag.observations.losses import ClassLoss, get_loss
 from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
 from unbag.paper.lbfgs import minimise
+from unbag.paper.objectives import Criterion, Objective
 from unbag.paper.spaces import FunctionSpace, KernelSpace, LinearSpace
 
 Selection = Literal["pooled", "folds"]

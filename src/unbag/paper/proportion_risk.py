@@ -21,18 +21,19 @@ example, and ``examples/proportion_risk_fails.py`` runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag.bags.bags import Bags
-from unbag.observations.bag_rows import equal_sizes
-from unbag.observations.base import Objective
 from unbag.observations.losses import ClassLoss, get_loss
 from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
+from unbag.paper.objectives import Objective
 from unbag.weights import check_contrast
 
 # Half decades from 1e-2 to 1e-7: differences of means are small, and so must their penalty be.
@@ -65,6 +66,25 @@ DIVERGENCES: dict[str, Divergence] = {
     "absolute": _absolute,
     "cross_entropy": _cross_entropy,
 }
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of bags of one size, and of their instances."""
+
+    size: int
+    bags: slice
+    rows: slice
+
+
+def equal_sizes(sizes: NDArray[np.int64]) -> Iterator[Block]:
+    """Cut rising sizes into runs, inside which an array needs no padding."""
+    values, starts, counts = np.unique(sizes, return_index=True, return_counts=True)
+    row = 0
+    for size, start, count in zip(values.tolist(), starts.tolist(), counts.tolist(), strict=True):
+        end = row + size * count
+        yield Block(size, slice(start, start + count), slice(row, end))
+        row = end
 
 
 class ProportionRisk:

@@ -11,9 +11,9 @@ try:
 except ImportError:
     raise ImportError(f"unbag.torch needs torch: {_install_command('torch')}") from None
 
-from unbag.torch.batches import BagBatch
 from unbag.torch.data import BagBatchSampler, BagDataset
 from unbag.torch.losses import (
+    BagBatch,
     BagLoss,
     CountLikelihoodLoss,
     ForwardLoss,

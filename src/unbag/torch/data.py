@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, Sampler
 
 from unbag._checks import check_count
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.torch.batches import BagBatch
+from unbag.torch.losses import BagBatch
 
 
 class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
@@ -48,7 +48,8 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
         if not hasattr(X, "shape"):
             raise ValueError(
                 "X must be an array, a tensor or a sparse matrix, not of the type "
-                f"{type(X).__name__}."
+                f"{type(X).__name__}; several inputs of a network go side by side into one array, "
+                "which the network divides."
             )
         if X.shape[0] != bags.n_instances:
             raise ValueError(f"X has {X.shape[0]} rows but y has {bags.n_instances}.")

@@ -1,7 +1,7 @@
 """The objectives of the library as losses of torch.
 
-Values and gradients are those of `unbag.observations`, in closed form: autograd is given the gradient
-with respect to the scores and goes on from there.
+The count likelihood is that of `unbag.observations`, computed by NumPy on the processor: autograd is
+given its gradient with respect to the scores and goes on from there.
 
 Scores are log-odds (or those of softmax) at the shares of the classes in all training bags
 together. For probabilities at the class prior π, add log π − log q to the scores.
@@ -11,39 +11,117 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
-from unbag._arrays import Array, Segments, beside, beside_in_double, index_beside, take
 from unbag._checks import check_choice, check_count, check_one_each, check_share
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
+from unbag.observations.bag_losses import WeighedBags
 from unbag.observations.count_likelihood import count_covariance
-from unbag.observations.forward import LEAST_RATIO, forward_losses
-from unbag.observations.losses import get_loss
-from unbag.observations.weighed_bags import WeighedBags
-from unbag.torch.batches import to_bags
 
-# From scores (columns, outputs, rows): value per column, and gradient.
-Evaluate = Callable[[Array], tuple[Any, Array]]
+# From scores (rows, outputs) in single or double precision to the mean loss of rows.
+MeanLoss = Callable[[Tensor], Tensor]
 
 _ONE_COLUMN = np.zeros(1, dtype=np.intp)
 
 # e^-700 is a number in double precision.
 _LARGEST_LOSS = 700.0
 
+# Least share of a class in a bag, of that in all bags: a class that a bag does not hold may be a
+# question of rounding, and should not decide on its own.
+_LEAST_RATIO = 1e-6
+
+
+class BagBatch(NamedTuple):
+    """Which row of a batch is in which of its bags, and how many of each class a bag holds.
+
+    A plain pair ``(index, counts)`` does as well. Both are best left on the host, whatever the
+    device of the scores: the losses are prepared there.
+
+    Attributes
+    ----------
+    index : tensor or array of int, shape (n_rows,)
+        Bag of each row: 0, 1, ... in the order of ``counts``. Every bag has some row.
+    counts : tensor or array of shape (n_bags, n_classes) or (n_bags,)
+        Rows of each class in each bag; of the second of two classes, if there is one column.
+    covariance : tensor or array of shape (n_bags, n_classes, n_classes), optional
+        Of the noise in the counts.
+    """
+
+    index: Any
+    counts: Any
+    covariance: Any = None
+
+
+def to_bags(batch: Any, n_rows: int) -> Bags:
+    """Read a batch as `Bags`, and refuse one that does not fit its scores."""
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        raise ValueError(
+            "bags must be a BagBatch, or a pair of the bag of each row and the counts of each bag, "
+            f"not {type(batch).__name__}."
+        )
+    index, counts, covariance = (_to_numpy(part) for part in BagBatch(*batch))
+    if index.dtype.kind != "i" or (index < 0).any():
+        raise ValueError("The bags of rows must be whole numbers from 0 on.")
+    if index.shape != (n_rows,):
+        raise ValueError(
+            f"There are scores of {n_rows} rows, but the bags of {index.shape} are given."
+        )
+    sizes = np.bincount(index, minlength=len(counts))
+    if len(sizes) > len(counts) or (sizes == 0).any():
+        raise ValueError(
+            f"Rows name the bags 0 to {index.max()}, and counts are those of {len(counts)}: every "
+            "bag of a batch needs its counts and all of its rows."
+        )
+    if not np.isfinite(counts).all():
+        raise ValueError("The counts of the bags must be numbers, and some are not.")
+    if counts.ndim == 1:
+        within = (counts >= 0) & (counts <= 1)
+        if covariance is None and within.all() and (counts % 1 > 0).any() and (sizes > 1).any():
+            raise ValueError(
+                "The counts of the bags lie between 0 and 1, as proportions do; give counts, which "
+                "are proportions times the rows of each bag."
+            )
+        counts = np.column_stack([sizes - counts, counts])
+    off = np.abs(counts.sum(axis=1) - sizes) > 1e-6 * sizes + 1e-3
+    if off.any():
+        bag = int(off.argmax())
+        raise ValueError(
+            f"Bag {bag} of the batch has {sizes[bag]} rows and counts that sum to "
+            f"{counts[bag].sum():g}; a loss needs whole bags (for parts of a bag, see "
+            "unbag.torch.two_pass_backward)."
+        )
+    n = sizes[:, None].astype(float)
+    noise = None if covariance is None else covariance / n[:, :, None] ** 2
+    return Bags(
+        index=index,
+        ids=np.arange(len(counts)),
+        sizes=sizes,
+        proportions=counts / n,
+        classes=np.arange(counts.shape[1]),
+        labelled=np.zeros(len(counts), dtype=bool),
+        noise=noise,
+    )
+
+
+def _to_numpy(part: Any) -> NDArray[Any]:
+    if part is None:
+        return None  # type: ignore[return-value]
+    array = part.detach().cpu().numpy() if isinstance(part, torch.Tensor) else np.asarray(part)
+    return array.astype(np.intp if array.ndim == 1 and array.dtype.kind in "iu" else float)
+
 
 class BagLoss(nn.Module, ABC):
     """A loss of scores and the bags they are in; `forward` gives a scalar for autograd.
 
     Scores have the shape (rows, classes), or (rows,) or (rows, 1) for two classes: then they are
-    log-odds of the second. Half precision is taken to single before anything is summed. There are
-    first derivatives only, so that penalties on gradients of a loss cannot be trained by.
+    log-odds of the second. Half precision is taken to single before anything is summed.
 
     The base of the losses below; it is not made itself.
 
@@ -135,29 +213,26 @@ class BagLoss(nn.Module, ABC):
                 f"The bags hold {found.n_classes} classes, for which scores of the shape "
                 f"{tuple(wide.shape)} will not do."
             )
-        evaluate = self._objective(found, _columns(wide))
-        factor = 1 if self.reduction == "mean" else found.n_instances
+        mean = self._mean_loss(found)
 
         @torch.compiler.disable
         def loss(scores: Tensor) -> Tensor:
             wide = _as_outputs(scores)
-            with torch.no_grad():
-                value, slopes = evaluate(_columns(wide))
-                value = factor * torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype)
-                slopes = factor * torch.as_tensor(slopes[0]).T
-            return _Known.apply(wide, value, slopes)  # type: ignore[no-untyped-call]
+            value = mean(wide).to(wide)
+            return value if self.reduction == "mean" else found.n_instances * value
 
         return loss
 
     @abstractmethod
-    def _objective(self, bags: Bags, like: Array) -> Evaluate:
-        """Value per column and gradient, from scores (columns, outputs, rows) like those given."""
+    def _mean_loss(self, bags: Bags) -> MeanLoss:
+        """Mean loss of the rows of some bags."""
 
 
 class CountLikelihoodLoss(BagLoss):
     """−(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the count likelihood.
 
-    See `unbag.observations.count_likelihood`. Bags must be whole.
+    See `unbag.observations.count_likelihood`. Bags must be whole. There are first derivatives only:
+    penalties on gradients of this loss cannot be trained by.
 
     Parameters
     ----------
@@ -194,28 +269,31 @@ class CountLikelihoodLoss(BagLoss):
         self.exact_size = check_count(exact_size, "exact_size", least=0)
         self.condition_on_total = check_share(condition_on_total, "condition_on_total")
 
-    def _objective(self, bags: Bags, like: Array) -> Evaluate:
+    def _mean_loss(self, bags: Bags) -> MeanLoss:
         _check_range(bags)
         weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), count_covariance(bags)
-        single = WeighedBags(bags, weights, S, self.exact_size, like)
-        if self.condition_on_total == 0:
-            return lambda scores: single.evaluate(scores, _ONE_COLUMN, gradient=True)
-        weights = np.full((1, 1), self.condition_on_total / bags.n_instances)
-        S = S.sum(axis=0, keepdims=True)
-        together = WeighedBags(_as_one(bags), weights, S, self.exact_size, like)
+        parts = [(1.0, WeighedBags(bags, weights, S, self.exact_size))]
+        if self.condition_on_total > 0:
+            weights, S = weights[:, :1], S.sum(axis=0, keepdims=True)
+            together = WeighedBags(_as_one(bags), weights, S, self.exact_size)
+            parts.append((-self.condition_on_total, together))
 
-        def evaluate(scores: Array) -> tuple[Any, Array]:
-            both = (w.evaluate(scores, _ONE_COLUMN, gradient=True) for w in (single, together))
-            (value, slopes), (less, back) = both
-            return value - less, slopes - back
+        def mean(wide: Tensor) -> Tensor:
+            scores = wide.detach().cpu().T[None].contiguous().numpy()
+            found = [(f, *w.evaluate(scores, _ONE_COLUMN, gradient=True)) for f, w in parts]
+            value = sum(factor * value[0] for factor, value, _ in found)
+            slopes = sum(factor * slopes[0].T for factor, _, slopes in found)
+            both = torch.as_tensor(value), torch.as_tensor(slopes)
+            return _Known.apply(wide, *(part.to(wide) for part in both))  # type: ignore[no-untyped-call]
 
-        return evaluate
+        return mean
 
 
 class ForwardLoss(BagLoss):
     """−(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows, given shares of bags.
 
-    See `unbag.observations.forward`.
+    Forward correction with all bags as one group: if every row of bag b is of class c with
+    probability γ_bc, it has the density m(x) Σ_c (γ_bc/q_c) p_c(x) under label shift.
 
     Parameters
     ----------
@@ -237,18 +315,16 @@ class ForwardLoss(BagLoss):
         super().__init__(reduction)
         self.class_shares = _check_shares(class_shares)
 
-    def _objective(self, bags: Bags, like: Array) -> Evaluate:
+    def _mean_loss(self, bags: Bags) -> MeanLoss:
         q = self.class_shares
         check_one_each(q, bags.n_classes, "class_shares", "classes", "share")
-        ratio = np.maximum(bags.clipped_proportions / q, LEAST_RATIO)
-        of_rows = take(beside(ratio.T[None], like), index_beside(bags.index, like), axis=2)
-        weight = beside(np.full((1, 1, 1), 1 / bags.n_instances), like)
+        ratio = np.maximum(bags.clipped_proportions / q, _LEAST_RATIO)
+        log_ratio = torch.as_tensor(np.log(ratio)[bags.index])
 
-        def evaluate(scores: Array) -> tuple[Array, Array]:
-            losses, slopes = forward_losses(scores, of_rows, weight)
-            return losses.sum(-1), slopes
+        def mean(wide: Tensor) -> Tensor:
+            return -torch.logsumexp(_log_probabilities(wide) + log_ratio, dim=1).mean()
 
-        return evaluate
+        return mean
 
 
 class ProportionLoss(BagLoss):
@@ -268,26 +344,25 @@ class ProportionLoss(BagLoss):
     0.693
     """
 
-    def _objective(self, bags: Bags, like: Array) -> Evaluate:
-        link = get_loss("logistic", bags.n_classes)
-        order = np.argsort(bags.index, kind="stable")
-        by_bag, back = (index_beside(o, like) for o in (order, np.argsort(order)))
-        segments = Segments(bags.sizes, like)
-        sizes = beside_in_double(bags.sizes.astype(float), like)
-        weights = bags.clipped_proportions * bags.sizes[:, None] / bags.n_instances
-        expected = beside_in_double(weights.T[None], like)
+    def _mean_loss(self, bags: Bags) -> MeanLoss:
+        index, sizes = torch.as_tensor(bags.index), torch.as_tensor(bags.sizes)[:, None]
+        expected = torch.as_tensor(bags.clipped_proportions) * sizes / bags.n_instances
 
-        def evaluate(scores: Array) -> tuple[Array, Array]:
-            xp = array_namespace(scores)
-            losses = xp.astype(take(link.losses(scores), by_bag, axis=2), xp.float64)
+        def mean(wide: Tensor) -> Tensor:
             # above, a probability would be zero
-            p = xp.exp(-xp.clip(losses, max=_LARGEST_LOSS))
-            mean = segments.sum(p) / sizes
-            value = -xp.sum(expected * xp.log(mean), axis=(1, 2))
-            pulled = take(p * segments.spread(expected / (sizes * mean)), back, axis=2)
-            return value, link.pull_back(scores, xp.astype(pulled, scores.dtype))
+            p = _log_probabilities(wide).clamp(min=-_LARGEST_LOSS).exp()
+            sums = torch.zeros_like(expected).index_add(0, index, p)
+            return -(expected * (sums / sizes).log()).sum()
 
-        return evaluate
+        return mean
+
+
+def _log_probabilities(wide: Tensor) -> Tensor:
+    """Logarithms of class probabilities (rows, classes), in double precision on the processor."""
+    scores = wide.double().cpu()
+    if scores.shape[1] == 1:
+        return functional.logsigmoid(torch.cat([-scores, scores], dim=1))
+    return scores.log_softmax(dim=1)
 
 
 class _Known(torch.autograd.Function):
@@ -332,13 +407,6 @@ def _as_outputs(scores: Tensor) -> Tensor:
             f"{tuple(scores.shape)}."
         )
     return scores
-
-
-def _columns(wide: Tensor) -> Array:
-    """The same as the objectives have it, (columns, outputs, rows), without autograd."""
-    scores = wide.detach().T[None].contiguous()
-    # on a processor, NumPy does the same sooner
-    return scores.numpy() if scores.device.type == "cpu" else scores
 
 
 def _as_one(bags: Bags) -> Bags:

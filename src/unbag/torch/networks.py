@@ -79,39 +79,3 @@ def set_output_bias(last: Any, shares: NDArray[np.float64]) -> None:
     odds = np.log(shares) if last.out_features > 1 else np.log(shares[1:] / shares[:1])
     with torch.no_grad():
         last.bias.copy_(torch.from_numpy(odds - odds.mean() * (len(odds) > 1)))
-
-
-class TwoLayerNetwork(nn.Module):
-    """The paper's class of networks, f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α and ‖u_j‖ ≤ β.
-
-    Rows are taken as they are. `project` brings weights back into the class, of which
-    `unbag.paper.bounds.TwoLayerReLU` has the constants.
-    """
-
-    def __init__(
-        self,
-        n_features: int,
-        n_outputs: int,
-        n_hidden: int,
-        output_bound: float,
-        input_bound: float,
-    ) -> None:
-        super().__init__()
-        self.first = nn.Linear(n_features, n_hidden, bias=False)
-        self.second = nn.Linear(n_hidden, n_outputs, bias=False)
-        self.output_bound, self.input_bound = output_bound, input_bound
-        self.project()
-
-    @torch.no_grad()
-    def project(self) -> None:
-        """Bring all weights within their bounds."""
-        u = self.first.weight
-        # a little inside, so that rounding does not lead out again
-        bound = self.input_bound * (1 - 1e-6)
-        u.mul_((bound / u.norm(dim=1, keepdim=True).clamp(min=1e-30)).clamp(max=1.0))
-        self.second.weight.clamp_(-self.output_bound, self.output_bound)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Scores (rows, outputs)."""
-        scores: Tensor = self.second(torch.relu(self.first(x)))
-        return scores

@@ -9,7 +9,7 @@ import copy
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from unbag.torch.batches import BagBatch
 from unbag.torch.data import BagBatchSampler, BagDataset
-from unbag.torch.losses import BagLoss, CountLikelihoodLoss
+from unbag.torch.losses import BagBatch, BagLoss, CountLikelihoodLoss
 from unbag.torch.two_pass import two_pass_backward
 
 
@@ -36,7 +35,6 @@ class TrainingPlan:
     patience: int
     tol: float
     ema_decay: float | None
-    half: bool
     seed: int
     condition_on_total: bool = False
 
@@ -155,7 +153,7 @@ class NetworkTrainer:
         """One step; the sum of the losses of its rows."""
         n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
-        with layer_precision(self.plan.half, self._device), self._conditioned_on_total(n):
+        with self._conditioned_on_total(n):
             if n > self.plan.batch_size:
                 X, batch = self._batch(self._training, bags)
                 value = two_pass_backward(self.module, X, batch, self.loss, self.plan.batch_size)
@@ -167,9 +165,6 @@ class NetworkTrainer:
         if value.requires_grad:
             value.backward()
         self._optimiser.step()
-        project: Any = getattr(self.module, "project", None)
-        if project is not None:
-            project()
         self._average()
         return float(value.detach()) * n
 
@@ -190,8 +185,7 @@ class NetworkTrainer:
         """Mean loss of the rows of bags held out, in chunks."""
         self._judged.eval()
         if dataset.bags.n_instances <= self.plan.batch_size:
-            with layer_precision(self.plan.half, self._device):
-                return float(self._same_again("validation", dataset, self._judged))
+            return float(self._same_again("validation", dataset, self._judged))
         X, bags = self._batch(dataset, np.arange(len(dataset)))
         return float(self.loss(scores_of(self._judged, X, len(bags.index), self.plan), bags))
 
@@ -229,17 +223,8 @@ class TensorRows:
         return self._dataset.tensor(self._rows[part]).to(self._device, self._dtype)
 
 
-def layer_precision(half: bool, device: torch.device) -> AbstractContextManager[Any]:
-    """Where layers compute in bfloat16, if wanted."""
-    return torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
-
-
 @torch.no_grad()
 def scores_of(module: nn.Module, X: TensorRows, n_rows: int, plan: TrainingPlan) -> Tensor:
     """Scores of all rows, chunk by chunk."""
-    device = next(module.parameters()).device
-    with layer_precision(plan.half, device):
-        starts = range(0, n_rows, plan.batch_size)
-        parts = [module(X[start : start + plan.batch_size]) for start in starts]
-    found = torch.cat(parts)
-    return found.float() if plan.half else found
+    starts = range(0, n_rows, plan.batch_size)
+    return torch.cat([module(X[start : start + plan.batch_size]) for start in starts])

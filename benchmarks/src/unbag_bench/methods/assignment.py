@@ -22,13 +22,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from unbag._arrays import Array, Bools, Floats, Ints, beside_in_double, index_beside, take, to_host
+from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.observations.bag_rows import BagRows, chances, equal_sizes
 from unbag.observations.losses import LogisticLoss
-from unbag.observations.saddlepoint import LARGEST_SCORE, TiltSearch, tilted_chances
+from unbag.observations.saddlepoint import LARGEST_SCORE, TiltSearch, tilted_probabilities
+from unbag.paper.proportion_risk import equal_sizes
+from unbag_bench.methods.bag_rows import BagRows, chances
 
 Assignment = Literal["exact", "transport", "worst"]
 
@@ -55,8 +55,6 @@ class AssignmentRisk:
     bags : Bags
         Of two classes.
     assignment : {"exact", "transport", "worst"}
-    like : array, optional
-        Array whose namespace and device the scores will have.
 
     Examples
     --------
@@ -76,22 +74,20 @@ class AssignmentRisk:
         included: Bools,
         bags: Bags,
         assignment: Assignment = "exact",
-        like: Array | None = None,
     ) -> None:
         if bags.n_classes != 2:
             raise ValueError(
                 "Labels are assigned to bags of two classes only, and there are "
                 f"{bags.n_classes}; use unbag.LLPClassifier."
             )
-        self._rows = BagRows(included, bags, like)
+        self._rows = BagRows(included, bags)
         self.n_outputs = 1
-        like = np.empty(0) if like is None else like
         sizes, share = self._rows.sizes.astype(float), self._rows.shares[0]
         counts = share * sizes
-        self._sizes, self._counts = beside_in_double(sizes, like), beside_in_double(counts, like)
-        self._share = beside_in_double(share, like)
-        self._pure = beside_in_double(np.where((share == 0) | (share == 1), 1.0, 0.0), like)
-        self._largest = _LargestScores(self._rows, counts, like)
+        self._sizes, self._counts = sizes, counts
+        self._share = share
+        self._pure = np.where((share == 0) | (share == 1), 1.0, 0.0)
+        self._largest = _LargestScores(self._rows, counts)
         self._assign = {
             "exact": self._best_labels,
             "worst": self._worst_labels,
@@ -112,11 +108,10 @@ class AssignmentRisk:
 
     def _evaluate(self, f: Array, problem: Ints) -> tuple[Floats, Array]:
         """Value per column, and the labels (columns, rows)."""
-        xp = array_namespace(f)
         labels, fit = self._assign(f)
         losses = self._rows.segments.sum(softplus(f)) - fit
         means = self._rows.parts(problem) * losses / self._sizes
-        return to_host(xp.sum(means, axis=1)), labels
+        return np.sum(means, axis=1), labels
 
     def _best_labels(self, f: Array) -> tuple[Array, Array]:
         """Labels Y (columns, rows), and Σ_j Y_j f_j (columns, bags)."""
@@ -130,20 +125,20 @@ class AssignmentRisk:
 
     def _transport(self, f: Array) -> tuple[Array, Array]:
         """Y = σ(f + θ), and Σ_j [Y_j f_j + H(Y_j)] = Σ_j log(1 + e^{f_j + θ}) − θk."""
-        xp, rows = array_namespace(f), self._rows.segments
-        odds = xp.exp(xp.clip(f, min=-LARGEST_SCORE, max=LARGEST_SCORE))
+        rows = self._rows.segments
+        odds = np.exp(np.clip(f, -LARGEST_SCORE, LARGEST_SCORE))
         # pure bags have no tilt, and need none
-        k = xp.where(self._pure > 0, 0.5 * self._sizes, self._counts)
-        search = TiltSearch(k, self._sizes, xp.zeros_like(k), f.shape[0])
+        k = np.where(self._pure > 0, 0.5 * self._sizes, self._counts)
+        search = TiltSearch(k, self._sizes, np.zeros_like(k), f.shape[0])
         for _ in range(_MOST_STEPS):
-            labels, left = tilted_chances(odds, rows, search.tilt)
+            labels, left = tilted_probabilities(odds, rows, search.tilt)
             if search.found(rows.sum(labels), rows.sum(labels * left), _SHORT_STEP):
                 break
         fit = rows.sum(softplus(f + rows.spread(search.tilt))) - search.tilt * k
         own = rows.spread(self._share)
-        pure = self._pure * xp.ones_like(fit)
-        fit = xp.where(pure > 0, self._share * rows.sum(f), fit)
-        return xp.where(rows.spread(pure) > 0, own * xp.ones_like(f), labels), fit
+        pure = self._pure * np.ones_like(fit)
+        fit = np.where(pure > 0, self._share * rows.sum(f), fit)
+        return np.where(rows.spread(pure) > 0, own * np.ones_like(f), labels), fit
 
 
 class _LargestScores:
@@ -152,29 +147,29 @@ class _LargestScores:
     Of equal scores each row is marked in part, as it is by numbers that are not whole.
     """
 
-    def __init__(self, rows: BagRows, counts: Floats, like: Array) -> None:
+    def __init__(self, rows: BagRows, counts: Floats) -> None:
         self._segments = rows.segments
         self._blocks = list(equal_sizes(rows.sizes))
-        self._counts = beside_in_double(counts, like)
+        self._counts = counts
         # the last score that is marked, in rising order; numbers may be a little off whole ones
         rank = np.clip(np.ceil(counts - 1e-9), 1, rows.sizes).astype(np.intp)
         self._last = [
-            index_beside(np.arange(len(own)) * block.size + block.size - own, like)
+            np.arange(len(own)) * block.size + block.size - own
             for block in self._blocks
             for own in [rank[block.bags]]
         ]
 
     def marked(self, f: Array) -> Array:
         """How far each row is marked, for scores (columns, rows)."""
-        xp, columns = array_namespace(f), f.shape[0]
+        columns = f.shape[0]
         found = []
         for block, last in zip(self._blocks, self._last, strict=True):
-            table = xp.reshape(f[:, block.rows], (columns, -1, block.size))
-            rising = xp.reshape(xp.sort(table, axis=-1), (columns, -1))
-            found.append(take(rising, last, axis=1))
-        limit = self._segments.spread(xp.concat(found, axis=1))
-        above = xp.astype(f > limit, xp.float64)
-        at = xp.astype(f == limit, xp.float64)
+            table = np.reshape(f[:, block.rows], (columns, -1, block.size))
+            rising = np.reshape(np.sort(table, axis=-1), (columns, -1))
+            found.append(np.take(rising, last, axis=1))
+        limit = self._segments.spread(np.concatenate(found, axis=1))
+        above = np.astype(f > limit, np.float64)
+        at = np.astype(f == limit, np.float64)
         rest = (self._counts - self._segments.sum(above)) / self._segments.sum(at)
         return above + at * self._segments.spread(rest)
 

@@ -26,12 +26,11 @@ from math import comb, factorial
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from scipy.special import gammaln
 
-from unbag._arrays import Array, Bools, Floats, Ints, beside_in_double, to_host
+from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.observations.bag_rows import BagRows, chances, to_scores
+from unbag_bench.methods.bag_rows import BagRows, chances, to_scores
 
 # A pair of powers of z and w.
 Powers = tuple[int, int]
@@ -49,8 +48,6 @@ class CountMoments:
         s, the largest order; of smaller bags, their size.
     smoothing : float, default=1e-4
         Added to every π.
-    like : array, optional
-        Array whose namespace and device the scores will have.
 
     Examples
     --------
@@ -70,25 +67,20 @@ class CountMoments:
         bags: Bags,
         order: int = 8,
         smoothing: float = 1e-4,
-        like: Array | None = None,
     ) -> None:
-        self._rows = BagRows(included, bags, like)
+        self._rows = BagRows(included, bags)
         self.n_outputs = self._rows.n_outputs
-        like = np.empty(0) if like is None else like
         sizes = self._rows.sizes.astype(float)
-        self._sizes = beside_in_double(sizes, like)
+        self._sizes = sizes
         self._smoothing = float(smoothing)
         self._order = s = int(min(order, sizes.max()))
         self._powers = [(a, m - a) for m in range(s + 1) for a in range(m + 1)]
         orders = np.minimum(s, sizes)
         counts = np.round(self._rows.shares * sizes)
-        self._known = [
-            beside_in_double(_drawn(counts, sizes, power) / orders, like) for power in self._powers
-        ]
+        self._known = [_drawn(counts, sizes, power) / orders for power in self._powers]
         # of series in z/n and w/n; orders beyond the size of a bag are zero
-        scale = [_subsets(sizes, sum(power)) for power in self._powers]
-        self._scale = [beside_in_double(numbers, like) for numbers in scale]
-        self._log_series = beside_in_double(_log_series(self._powers[1:], s), like)
+        self._scale = [_subsets(sizes, sum(power)) for power in self._powers]
+        self._log_series = _log_series(self._powers[1:], s)
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean loss per column."""
@@ -102,11 +94,11 @@ class CountMoments:
         return value, self._rows.put_back(to_scores(p, by_chance), scores)
 
     def _evaluate(self, p: Array, problem: Ints, gradient: bool) -> tuple[Floats, Any]:
-        xp, s = array_namespace(p), self._order
+        s = self._order
         up, down = _powers_of(p, s), _powers_of(1.0 - p, s)
         sums = [self._rows.segments.sum(up[a] * down[s - a]) / self._sizes for a in range(s + 1)]
-        stacked = xp.stack(sums, axis=-1)
-        series = stacked @ xp.matrix_transpose(self._log_series)
+        stacked = np.stack(sums, axis=-1)
+        series = stacked @ np.matrix_transpose(self._log_series)
         log = {power: series[..., i] for i, power in enumerate(self._powers[1:])}
         # what was divided by n, of the powers that belong to it
         log = {power: log[power] * self._sizes ** (1 - sum(power)) for power in log}
@@ -116,15 +108,15 @@ class CountMoments:
         for power, known, scale in zip(self._powers, self._known, self._scale, strict=True):
             found = exp[power] * scale + self._smoothing
             positive = known > 0
-            found = xp.where(positive, found, xp.ones_like(found))
-            losses = losses - known * xp.log(found)
+            found = np.where(positive, found, np.ones_like(found))
+            losses = losses - known * np.log(found)
             by_exp[power] = -known * scale / found
-        value = to_host(xp.sum(weight * losses, axis=(1, 2)))
+        value = np.sum(weight * losses, axis=(1, 2))
         if not gradient:
             return value, None
         by_log = _correlation(by_exp, exp, self._powers)
         slopes = [by_log[power] * self._sizes ** (1 - sum(power)) for power in self._powers[1:]]
-        by_sum = weight[..., None] * (xp.stack(slopes, axis=-1) @ self._log_series)
+        by_sum = weight[..., None] * (np.stack(slopes, axis=-1) @ self._log_series)
         return value, self._by_chance(by_sum / self._sizes[:, None], up, down)
 
     def _by_chance(self, by_sum: Array, up: list[Array], down: list[Array]) -> Array:
@@ -138,7 +130,7 @@ class CountMoments:
 
 def _powers_of(p: Array, most: int) -> list[Array]:
     """p^0, …, p^most."""
-    found = [array_namespace(p).ones_like(p)]
+    found = [np.ones_like(p)]
     for _ in range(most):
         found.append(found[-1] * p)
     return found
@@ -158,7 +150,7 @@ def _log_series(powers: list[Powers], s: int) -> Floats:
 def _exp(log: dict[Powers, Array], powers: list[Powers]) -> dict[Powers, Array]:
     """Power series of e^g from that of g: m e_α = Σ_β |β| g_β e_{α−β}, m = |α|."""
     first = log[powers[1]]
-    found = {powers[0]: array_namespace(first).ones_like(first)}
+    found = {powers[0]: np.ones_like(first)}
     for a, b in powers[1:]:
         parts = [
             (i + j) * log[i, j] * found[a - i, b - j]

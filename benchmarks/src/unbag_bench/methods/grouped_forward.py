@@ -11,7 +11,7 @@ their prior q in all bags, or else p is not what it is taken to be. So α is to 
 The code that was released minimises |Γα − q| instead, which for balanced classes α = 1/C solves
 exactly, whatever Γ is. Rows are weighed so that a group has the labels in the shares α.
 
-Forward correction needs no groups: `unbag.observations.forward` takes all bags for one, with α_b the
+Forward correction needs no groups: `unbag_bench.methods.forward` takes all bags for one, with α_b the
 shares of the bags in all rows, and Γᵀα = q by itself.
 """
 
@@ -22,12 +22,12 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import nnls
 
-from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside
+from unbag._arrays import Bools, Floats, Ints
 from unbag._text import counted
 from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import check_included
-from unbag.observations.forward import LEAST_RATIO, ForwardLikelihood
 from unbag.weights import pooled_shares
+from unbag_bench.methods.forward import LEAST_RATIO, ForwardLikelihood
 
 BagPrior = Literal["fixed", "released", "uniform"]
 
@@ -52,8 +52,6 @@ class GroupedForward(ForwardLikelihood):
         Bags that follow each other make a group, of as many as there are classes.
     prior : {"fixed", "released", "uniform"}
         How α is found: as it should be, by the problem that the released code solves, or all alike.
-    like : array, optional
-        Array whose namespace, type and device the scores will have.
     """
 
     def __init__(
@@ -62,15 +60,11 @@ class GroupedForward(ForwardLikelihood):
         bags: Bags,
         order: Ints,
         prior: BagPrior = "fixed",
-        like: Array | None = None,
     ) -> None:
-        like = np.empty(0) if like is None else like
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
         tables = [_tables(bags, order[own[order]], prior) for own in check_included(included, bags)]
-        ratio, weight = (np.stack(part) for part in zip(*tables, strict=True))
-        self._ratio, self._weight = beside(ratio, like), beside(weight, like)
-        self._index = index_beside(bags.index, like)
-        self._tables_of = Latest(self._choose)
+        self._ratio, self._weight = (np.stack(part) for part in zip(*tables, strict=True))
+        self._index = bags.index
 
 
 def _tables(bags: Bags, order: Ints, prior: BagPrior) -> tuple[Floats, Floats]:

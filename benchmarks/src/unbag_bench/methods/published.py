@@ -16,7 +16,6 @@ from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.checks import check_alphas
-from unbag.observations.base import Criterion, Objective
 from unbag.observations.losses import get_loss
 from unbag.paper.minimisation import (
     PenaltyFits,
@@ -25,6 +24,7 @@ from unbag.paper.minimisation import (
     choose_penalty,
     fit_penalties,
 )
+from unbag.paper.objectives import Criterion, Objective
 from unbag.paper.spaces import FunctionSpace
 from unbag.weights import check_contrast
 from unbag_bench.methods.centred_space import CentredKernelSpace

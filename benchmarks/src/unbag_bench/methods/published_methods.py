@@ -16,17 +16,17 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from unbag._arrays import Array, Bools, Floats
+from unbag._arrays import Array, Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag.bags.bags import Bags
-from unbag.observations.base import Mixed, Objective
 from unbag.observations.count_likelihood import CountLikelihood
-from unbag.observations.forward import ForwardLikelihood
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk, Correction
+from unbag.paper.objectives import Objective
 from unbag.paper.proportion_risk import ProportionRisk
 from unbag_bench.methods.assignment import Assignment, AssignmentRisk
 from unbag_bench.methods.count_moments import CountMoments
+from unbag_bench.methods.forward import ForwardLikelihood
 from unbag_bench.methods.grouped_forward import BagPrior, GroupedForward
 from unbag_bench.methods.mean_map import laplacian_weights, mean_map_weights
 from unbag_bench.methods.residual_spread import ResidualSpread
@@ -41,6 +41,36 @@ SMALL_ALPHAS = tuple(10.0**-k for k in range(2, 8))
 LARGE_ALPHAS = tuple(10.0**-k for k in range(-2, 4))
 
 BagSize = Literal["bag_size"]
+
+
+class Mixed:
+    """A weighed sum of objectives of the same scores.
+
+    Parameters
+    ----------
+    parts : list of (float, Objective)
+        What each counts.
+    """
+
+    def __init__(self, parts: list[tuple[float, Objective]]) -> None:
+        self.n_outputs = parts[0][1].n_outputs
+        self.parts = parts
+
+    def value(self, scores: Array, problem: Ints) -> Floats:
+        """Weighed sum of the values, per column."""
+        values = [factor * part.value(scores, problem) for factor, part in self.parts]
+        total: Floats = np.sum(values, axis=0)
+        return total
+
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
+        """Weighed sums of values and gradients, per column."""
+        (factor, first), *others = self.parts
+        value, slopes = first.value_and_gradient(scores, problem)
+        total, gradient = factor * value, factor * slopes
+        for factor, part in others:
+            value, slopes = part.value_and_gradient(scores, problem)
+            total, gradient = total + factor * value, gradient + factor * slopes
+        return total, gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +178,7 @@ class ResidualMethod(PublishedMethod):
         """What is minimised."""
         units = task.bags.with_labelled_rows_apart()[0]
         a = float(units.sizes.mean()) if self.factor == "bag_size" else float(self.factor)
-        return Mixed([(1 / a, ResidualSpread(task.included, task.bags, task.like, a))])
+        return Mixed([(1 / a, ResidualSpread(task.included, task.bags, a))])
 
 
 @dataclass(frozen=True)
@@ -243,7 +273,7 @@ class AlternatingMeanMap(PublishedMethod):
 
     def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
-        return AssignmentRisk(task.included, task.bags, self.assignment, task.like)
+        return AssignmentRisk(task.included, task.bags, self.assignment)
 
 
 @dataclass(frozen=True)
@@ -269,7 +299,7 @@ class PseudoLabels(PublishedMethod):
 
     def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
-        labels = AssignmentRisk(task.included, task.bags, self.assignment, task.like)
+        labels = AssignmentRisk(task.included, task.bags, self.assignment)
         return Mixed([(self.part_of_bags, DLLP().objective(task)), (self.part_of_labels, labels)])
 
 
@@ -279,7 +309,7 @@ class Forward(PublishedMethod):
 
     def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
-        return ForwardLikelihood(task.included, task.bags, task.like)
+        return ForwardLikelihood(task.included, task.bags)
 
 
 @dataclass(frozen=True)
@@ -304,10 +334,7 @@ class LLPFC(PublishedMethod):
         """What is minimised."""
         rng = np.random.default_rng(self.random_state)
         orders = [rng.permutation(task.bags.n_bags) for _ in range(self.n_groupings)]
-        parts = [
-            GroupedForward(task.included, task.bags, order, self.prior, task.like)
-            for order in orders
-        ]
+        parts = [GroupedForward(task.included, task.bags, order, self.prior) for order in orders]
         return Mixed([(1 / self.n_groupings, part) for part in parts])
 
 
@@ -317,7 +344,7 @@ class CountLoss(PublishedMethod):
 
     def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
-        return CountLikelihood(task.included, task.bags, task.like)
+        return CountLikelihood(task.included, task.bags)
 
 
 @dataclass(frozen=True)
@@ -338,7 +365,7 @@ class FactorialMoments(PublishedMethod):
 
     def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
-        return CountMoments(task.included, task.bags, self.order, self.smoothing, task.like)
+        return CountMoments(task.included, task.bags, self.order, self.smoothing)
 
 
 @dataclass(frozen=True)

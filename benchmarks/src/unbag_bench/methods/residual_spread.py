@@ -22,11 +22,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from unbag._arrays import Array, Bools, Floats, Ints, beside_in_double, to_host
+from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.observations.bag_rows import BagRows, chances, to_scores
+from unbag_bench.methods.bag_rows import BagRows, chances, to_scores
 
 
 class ResidualSpread:
@@ -42,8 +41,6 @@ class ResidualSpread:
         The bags that each problem learns from; the others are held out and count for nothing.
     bags : Bags
         Rows of known label are bags of one instance.
-    like : array, optional
-        Array whose namespace and device the scores will have.
     factor : float, default=1
         a.
 
@@ -59,14 +56,11 @@ class ResidualSpread:
     0.046875
     """
 
-    def __init__(
-        self, included: Bools, bags: Bags, like: Array | None = None, factor: float = 1.0
-    ) -> None:
-        self._rows = BagRows(included, bags, like)
+    def __init__(self, included: Bools, bags: Bags, factor: float = 1.0) -> None:
+        self._rows = BagRows(included, bags)
         self.n_outputs = self._rows.n_outputs
-        like = np.empty(0) if like is None else like
-        self._shares = beside_in_double(self._rows.shares, like)
-        self._sizes = beside_in_double(self._rows.sizes.astype(float), like)
+        self._shares = self._rows.shares
+        self._sizes = self._rows.sizes.astype(float)
         self._factor = float(factor)
         # of both classes the squares are the same
         self._half = 1.0 if self.n_outputs == 1 else 0.5
@@ -84,10 +78,10 @@ class ResidualSpread:
 
     def _evaluate(self, p: Array, problem: Ints) -> tuple[Floats, Any]:
         """Value per column, and derivatives by the residuals (columns, outputs, bags)."""
-        xp, a, w = array_namespace(p), self._factor, self._rows.parts(problem)[:, None, :]
+        a, w = self._factor, self._rows.parts(problem)[:, None, :]
         r = self._shares - self._rows.segments.sum(p) / self._sizes
-        mean = xp.sum(w * r, axis=-1, keepdims=True)
+        mean = np.sum(w * r, axis=-1, keepdims=True)
         off = r - mean
-        squares = a * xp.sum(w * off**2, axis=-1) + mean[..., 0] ** 2
-        value = to_host(self._half * xp.sum(squares, axis=1))
+        squares = a * np.sum(w * off**2, axis=-1) + mean[..., 0] ** 2
+        value = self._half * np.sum(squares, axis=1)
         return value, 2.0 * self._half * w * (a * off + mean)

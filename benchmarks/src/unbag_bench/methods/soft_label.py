@@ -24,10 +24,10 @@ import numpy as np
 from unbag._arrays import Bools, Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.observations.base import Objective
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
+from unbag.paper.objectives import Objective
 from unbag.weights import check_contrast
 
 

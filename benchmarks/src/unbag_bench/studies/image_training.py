@@ -200,6 +200,16 @@ def without_statistics(network: nn.Module) -> Iterator[None]:
         norm.momentum = momentum
 
 
+def class_loss(
+    f: Tensor, counts: Tensor, S: Tensor, gradient: bool = True
+) -> tuple[Tensor, Tensor | None]:
+    """−log Pr of the counts of bags of one size, for scores (1, bags, classes, rows), and its slopes."""
+    scores, k, covariance = (part.cpu().numpy() for part in (f, counts, S))
+    real = np.ones_like(scores[0, :, :1, :])
+    value, slopes = several_class_loss(scores, k, real, covariance, gradient)
+    return torch.as_tensor(value).to(f), torch.as_tensor(slopes).to(f) if gradient else None
+
+
 def count_slopes(
     scores: Tensor, counts: Tensor, slack: float = 0.0, width: float = 0.0
 ) -> tuple[Tensor, Tensor]:
@@ -216,7 +226,7 @@ def count_slopes(
     apart = f[0].softmax(dim=1)
     apart = apart - apart.mean(dim=2, keepdim=True)
     S = S + width * apart @ apart.transpose(1, 2)
-    _, slopes = several_class_loss(f, counts, torch.ones_like(f[0, :, :1, :]), S)
+    _, slopes = class_loss(f, counts, S)
     posterior = (f.softmax(dim=2) - slopes).clamp(min=0)
     posterior = posterior / posterior.sum(dim=2, keepdim=True)
     slopes, posterior = (
@@ -378,7 +388,7 @@ def losses_held_out(network: nn.Module, data: Data, settings: Settings) -> dict[
     scores = in_parts(network, images, data.recipe, settings)
     f = scores.double().reshape(len(counts), -1, CLASSES).permute(0, 2, 1)[None]
     none = torch.zeros(len(counts), CLASSES, CLASSES, dtype=f.dtype, device=f.device)
-    values, _ = several_class_loss(f, counts, torch.ones_like(f[0, :, :1, :]), none, gradient=False)
+    values, _ = class_loss(f, counts, none, gradient=False)
     return {
         "counts": float(values.sum()) / len(scores),
         "shares": float(_proportion(scores, counts)),

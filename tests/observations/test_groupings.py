@@ -10,8 +10,7 @@ from scipy.stats import norm
 from unbag import bag_target, check_bag_target, multi_grouping_target
 from unbag.bags.groupings import check_groupings_target
 from unbag.observations.count_likelihood import CountLikelihood
-from unbag.observations.groupings import GroupingsObservation
-from unbag.observations.margins import Cells, Margins
+from unbag.observations.groupings import Cells, GroupingsObservation, Margins
 
 ONE = np.zeros(1, dtype=np.intp)
 
@@ -224,7 +223,7 @@ def test_counts_that_contradict_each_other_are_refused():
 
 
 def test_too_many_cells_are_refused(monkeypatch):
-    monkeypatch.setattr("unbag.observations.margins.LARGEST_TABLE", 10)
+    monkeypatch.setattr("unbag.observations.groupings.LARGEST_TABLE", 10)
     rng = np.random.default_rng(11)
     cells, _, labels = draw(rng, 80, (5, 4))
     with pytest.raises(ValueError, match="have 5 and 4 cells, and what they share is a table of 9"):
