@@ -343,3 +343,17 @@ def test_proportions_that_no_labels_give_are_sampling_probabilities():
     odd = bag_target(y["bag"], np.clip(y["proportion"] + 0.033, 0.033, 0.967))
     slopes = [LLPClassifier(kernel=None).fit(X, target).coef_[0] for target in (y, odd)]
     np.testing.assert_allclose(*slopes, atol=0.3)
+
+
+def test_hidden_counts_under_label_shift_leave_slopes_as_they_are():
+    rng, sizes = np.random.default_rng(0), np.full(200, 60)
+    bag, slopes = np.repeat(np.arange(200), sizes), np.array([1.0, -0.7])
+    label = rng.random(len(bag)) < (0.3 * rng.random(200))[bag]
+    X = rng.normal(size=(len(bag), 2)) + np.where(label[:, None], slopes, 0.0)
+    counts = np.bincount(bag, label, 200)
+    hidden = (counts >= 1) & (counts <= 9)
+    low, high = np.where(hidden, 1, counts)[bag], np.where(hidden, 9, counts)[bag]
+    model = LLPClassifier(kernel=None).fit(X, bag_target(bag, low=low, high=high))
+    by_rows = np.linalg.norm(LogisticRegression(C=np.inf).fit(X, label).coef_)
+    # without the weights of counts, 1.2
+    assert np.linalg.norm(model.coef_) / by_rows == pytest.approx(1.0, abs=0.08)

@@ -5,9 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from unbag import bag_target, check_bag_target
+from unbag.bags.count_sets import CountWeights
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.information import CountObservation
 
@@ -155,3 +156,27 @@ def test_set_of_one_count_is_the_count():
     exact = check_bag_target(bag_target(bags.index, counts={0: 2, 1: 11}))
     scores = np.random.default_rng(7).normal(size=(1, 45))
     assert CountObservation(bags).value(scores) == CountObservation(exact).value(scores)
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high"), [(9, 1, 5), (80, 1, 3), (80, 1, 9), (80, 10, 30), (200, 0, 30)]
+)
+def test_under_label_shift_counts_in_a_set_have_weights(n, low, high):
+    bags = observed([n, n, n], [low, 2, 5], [high, 2, 5])
+    observation = CountObservation(bags).with_label_shift(1.0)
+    scores = np.random.default_rng(8).normal(-1.5, 1.0, (1, 3 * n))
+    value, residual = observation.value_and_residual(scores)
+    weights = np.exp(CountWeights(bags, 1.0).logs(np.arange(n + 1.0)[None], np.array([n]))[0])
+    # with them, counts are distributed as shares of bags say
+    shares = binom.pmf(np.arange(n + 1), n, bags.class_shares[1]) * weights
+    assert shares.sum() == pytest.approx(1.0, abs=1e-9)
+    inside = slice(low, high + 1)
+    known = sum(
+        np.log(count_distribution(scores[0, i * n : (i + 1) * n])[k]) for i, k in ((1, 2), (2, 5))
+    )
+    exact = np.log(count_distribution(scores[0, :n])[inside] @ weights[inside]) + known
+    assert value == pytest.approx(exact, abs=1e-9 if n < 12 else 0.1)
+    for j in (0, n // 2, n - 1):
+        step = 1e-5 * (np.arange(3 * n) == j)
+        slope = (observation.value(scores + step) - observation.value(scores - step)) / 2e-5
+        assert residual[0, j] == pytest.approx(slope, abs=1e-6)

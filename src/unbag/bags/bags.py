@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unbag._checks import check_choice
 from unbag._text import quoted
+from unbag.bags.count_sets import CountWeights
 from unbag.bags.labels import check_labels, fields_of
 from unbag.bags.shares import one_row_each, read_known, read_limits, read_multiplicity
 
@@ -77,6 +78,8 @@ class Bags:
     limits : ndarray of shape (n_bags, 2), optional
         Lowest and highest count of the second of two classes, where counts are known as sets;
         ``proportions`` are then those to be expected.
+    count_weights : CountWeights, optional
+        Of the counts in sets; by default all the same.
     """
 
     index: NDArray[np.intp]
@@ -89,6 +92,7 @@ class Bags:
     names: tuple[str, ...] | None = None
     multiplicity: NDArray[np.int64] | None = None
     limits: NDArray[np.float64] | None = None
+    count_weights: CountWeights | None = None
 
     @property
     def is_set(self) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betainc, logsumexp
 
 from unbag._arrays import Floats
 from unbag._text import listing
@@ -90,9 +90,6 @@ def _refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
 def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
     """E[K_b | low ≤ K_b ≤ high]/n_b, given how shares vary over all bags.
 
-    The distribution of shares over bags is that of the largest likelihood on a grid; given its
-    share, the count of a bag is binomial.
-
     Examples
     --------
     >>> import numpy as np
@@ -101,21 +98,65 @@ def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
     >>> expected_shares(low, high, sizes).round(1)
     array([0.5, 0.5])
     """
-    known = low == high
-    found = low / sizes
-    kinds, kind, number = np.unique(
-        np.stack([low, high, sizes.astype(float)]), axis=1, return_inverse=True, return_counts=True
-    )
-    a, b, n = kinds[..., None]
+    weights, (a, b, n), kind = _share_distribution(low, high, sizes)
+    inside = _tail(a, n) - _tail(b + 1.0, n) + 1e-300
+    means = n * _GRID * (_tail(a - 1.0, n - 1.0) - _tail(b, n - 1.0))
+    expected = (means @ weights) / (inside @ weights)
+    return np.where(low == high, low, np.clip(expected[kind], low, high)) / sizes
+
+
+def _share_distribution(low: Floats, high: Floats, sizes: Any) -> tuple[Floats, Floats, Any]:
+    """Distribution of shares on the grid, different sets (3, n_sets, 1), and that of each bag.
+
+    It has the largest likelihood, where the count of a bag is binomial given its share.
+    """
+    table = np.stack([low, high, np.asarray(sizes, dtype=float)])
+    sets, own, number = np.unique(table, axis=1, return_inverse=True, return_counts=True)
+    a, b, n = sets[..., None]
     inside = _tail(a, n) - _tail(b + 1.0, n)
     weights = np.full(len(_GRID), 1.0 / len(_GRID))
     for _ in range(_ROUNDS):
         joint = inside * weights + 1e-300
         weights = number @ (joint / joint.sum(axis=1, keepdims=True)) / number.sum()
-    joint = inside * weights + 1e-300
-    means = n * _GRID * (_tail(a - 1.0, n - 1.0) - _tail(b, n - 1.0))
-    expected = (weights * means).sum(axis=1) / joint.sum(axis=1)
-    return np.where(known, found, np.clip(expected[kind.reshape(-1)], low, high) / sizes)
+    return weights, sets[..., None], own.reshape(-1)
+
+
+class CountWeights:
+    """What label shift says of counts in a set, beyond the rows.
+
+    The rows of a bag with the count m have the density Pr(K = m | rows)/Bin(m; n, q) times terms
+    that do not depend on the model (`unbag.observations.count_likelihood`), and m itself the
+    probability π(m), by the distribution of shares over bags. So under label shift the likelihood
+    of a set is Σ_m w(m) Pr(K = m | rows) with
+
+        w(m) = π(m)/Bin(m; n, q) = E[(s/q)^m ((1 − s)/(1 − q))^(n − m)]
+
+    over shares s of bags, and 1 under covariate shift; of a single count it is a constant.
+
+    Parameters
+    ----------
+    bags : Bags
+        With sets of counts.
+    power : float
+        Of w, between 0 and 1.
+    """
+
+    def __init__(self, bags: Any, power: float) -> None:
+        low, high = bags.limits[~bags.labelled].T
+        sizes = bags.sizes[~bags.labelled]
+        shares, *_ = _share_distribution(low, high, sizes)
+        q = float(np.clip(sizes @ expected_shares(low, high, sizes) / sizes.sum(), 1e-9, 1 - 1e-9))
+        self.power = power
+        self._log_shares = np.log(shares + 1e-300)
+        self._odds = np.log(_GRID / q), np.log((1.0 - _GRID) / (1.0 - q))
+
+    def logs(self, counts: Floats, sizes: Any) -> Floats:
+        """Log w of counts (n_bags, n_counts), times the power."""
+        m, n = counts[..., None], np.asarray(sizes, dtype=float)[:, None, None]
+        found: Floats = logsumexp(
+            self._log_shares + m * self._odds[0] + (n - m) * self._odds[1], axis=-1
+        )
+        return self.power * found
 
 
 def _tail(k: Floats, n: Floats) -> Floats:

@@ -179,6 +179,10 @@ class DistributedLikelihood:
         other._bag_effect = variance
         return other
 
+    def with_label_shift(self, weight: float) -> DistributedLikelihood:  # noqa: ARG002
+        """Sets of counts have the likelihood of covariate shift."""
+        return self
+
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         found: Moments = self._sum(Moments.join, "score_moments", theta, list(columns))

@@ -18,6 +18,10 @@ covariate shift, by two slopes between mean predictions x_b and proportions y_b 
 each compared with its standard error and a relative misfit of f of a fifth, so that very many bags
 do not decide by what a linear model is a little wrong about. Where both hold (random bags) the
 probability is a half, and τ² is zero anyway; where neither does, τ² counts for less.
+
+Sets of counts have another likelihood under label shift (`unbag.bags.count_sets.CountWeights`). With
+the wrong one of the two, slopes run away, so that its weights count by the probability of label
+shift, times how surely the slope of covariate shift is not 1.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ class BagPredictions(NamedTuple):
         V_b = Σ_j p_j(1 − p_j).
     leverages : ndarray
         g_bᵀPg_b with g_b = Σ_j v_j φ_j and P the posterior covariance of coefficients.
+    sets : ndarray
+        1 where the count is known as a set, and ``counts`` and ``noise`` are what it amounts to.
     """
 
     counts: Floats
@@ -61,10 +67,26 @@ class BagPredictions(NamedTuple):
     predicted: Floats
     variances: Floats
     leverages: Floats
+    sets: Floats
 
 
-def estimate_bag_variance(table: BagPredictions, before: float) -> float:
-    """τ² of random intercepts, times the posterior probability of covariate shift.
+class BagVariation(NamedTuple):
+    """How bags differ beyond their rows.
+
+    Attributes
+    ----------
+    effect : float
+        τ² of random intercepts, times the posterior probability of covariate shift.
+    label_shift : float
+        How much the weights of label shift count in sets; 0 where all counts are known.
+    """
+
+    effect: float = 0.0
+    label_shift: float = 0.0
+
+
+def estimate_bag_variance(table: BagPredictions, before: float) -> BagVariation:
+    """How bags differ, by what is known and predicted of each.
 
     Parameters
     ----------
@@ -74,10 +96,15 @@ def estimate_bag_variance(table: BagPredictions, before: float) -> float:
     """
     n_bags = len(table.sizes)
     if n_bags < 4:
-        return 0.0
+        return BagVariation()
     q = float(np.clip(table.counts.sum() / table.sizes.sum(), 1e-6, 1 - 1e-6))
     variance = _restricted_maximum_likelihood(table, q, before)
-    return variance * _probability_of_covariate_shift(table, q, variance)
+    by_covariates, by_labels = _misfits(table, q, variance)
+    odds = np.exp(np.clip(0.5 * (by_covariates - by_labels), -50.0, 50.0))
+    # where neither fits, as with bags of both kinds, the dispersion takes the rest
+    fits = np.exp(-0.5 * by_covariates)
+    shift = (1.0 - fits) * odds / (1.0 + odds) if table.sets.any() else 0.0
+    return BagVariation(float(variance * fits / (1.0 + odds)), float(shift))
 
 
 def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: float) -> float:
@@ -107,7 +134,8 @@ def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: floa
     return variance**3 / (variance**2 + max(error, 0.0) + 1e-300)
 
 
-def _probability_of_covariate_shift(table: BagPredictions, q: float, variance: float) -> float:
+def _misfits(table: BagPredictions, q: float, variance: float) -> tuple[float, float]:
+    """Squared differences of both slopes from what they should be, in standard errors."""
     sizes, V = table.sizes, table.variances
     separation = np.clip(1.0 - V.sum() / (sizes.sum() * q * (1.0 - q)), 1e-3, 0.999)
     noise = table.noise / sizes**2
@@ -123,6 +151,4 @@ def _probability_of_covariate_shift(table: BagPredictions, q: float, variance: f
     error_falling = few * (w**2 * y**2) @ (x - falling * y) ** 2 / yy**2
     by_covariates = (rising - 1.0) ** 2 / (error_rising + MISFIT**2)
     by_labels = (falling - separation) ** 2 / (error_falling + (MISFIT * separation) ** 2)
-    weight = 1.0 / (1.0 + np.exp(np.clip(0.5 * (by_covariates - by_labels), -50.0, 50.0)))
-    # where neither fits, as with bags of both kinds, the dispersion takes the rest
-    return float(weight * np.exp(-0.5 * by_covariates))
+    return float(by_covariates), float(by_labels)

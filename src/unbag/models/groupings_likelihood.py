@@ -75,6 +75,10 @@ class GroupingsLikelihood:
         """Cells of several groupings have no effects."""
         return self
 
+    def with_label_shift(self, weight: float) -> GroupingsLikelihood:  # noqa: ARG002
+        """Nor sets of counts."""
+        return self
+
 
 class MatrixCurvature(NamedTuple):
     """The observed information as a matrix."""

@@ -49,6 +49,7 @@ def maximise_by_products(
     components: VarianceComponents,
     *,
     bag_effect: float | None = None,
+    label_shift: float = 0.0,
     tol: float = 1e-2,
     max_iter: int = 100,
 ) -> MixedFit:
@@ -62,6 +63,8 @@ def maximise_by_products(
     """
     effect, shape = bag_effect or 0.0, theta.shape
     likelihood = likelihood.with_bag_effect(effect)
+    if label_shift:
+        likelihood = likelihood.with_label_shift(label_shift)
     at = likelihood.derivatives(theta, False)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, theta.size))
     converged, n_iter = False, 0
@@ -85,12 +88,14 @@ def maximise_by_products(
         edf = np.array([max(float(used[own].sum()), 0.0) for own in components.places])
         posterior = Posterior(np.empty((0, 0)), edf, float(solved.log_determinants[1:].mean()))
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
-        change = 0.0
+        change = turn = 0.0
         if bag_effect is None:
             table = likelihood.bag_table(theta, None)
             if table is not None:
-                change = estimate_bag_variance(table, effect) - effect
-        if promised < 2 * tol**2 and max(shift, abs(change) / (effect + SMALL_EFFECT)) < 5 * tol:
+                found = estimate_bag_variance(table, effect)
+                change, turn = found.effect - effect, found.label_shift - label_shift
+        moved = max(shift, abs(change) / (effect + SMALL_EFFECT), abs(turn))
+        if promised < 2 * tol**2 and moved < 5 * tol:
             converged = True
             break
         if n_iter == max_iter:
@@ -99,6 +104,10 @@ def maximise_by_products(
         if abs(change) > tol * (effect + SMALL_EFFECT):
             effect += change if n_iter < max_iter // 4 else 0.5 * change
             likelihood = likelihood.with_bag_effect(effect)
+            at = at._replace(value=likelihood.value(theta))
+        if abs(turn) > tol:
+            label_shift += turn if n_iter < max_iter // 4 else 0.5 * turn
+            likelihood = likelihood.with_label_shift(label_shift)
             at = at._replace(value=likelihood.value(theta))
         theta, at = line_search(likelihood, theta, at, step.reshape(shape), promised, S, 1.0, None)
         components = components.updated(theta, posterior)
@@ -116,6 +125,7 @@ def maximise_by_products(
         components=components,
         dispersion=1.0,
         bag_effect=effect,
+        label_shift=label_shift,
         n_informative_bags=float(likelihood.n_bags),
         log_marginal_likelihood=at.value - penalty - 0.5 * posterior.log_determinant,
         n_iter=n_iter,

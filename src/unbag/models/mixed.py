@@ -446,6 +446,7 @@ class LLPClassifier(LogOddsClassifier):
         self._theta, self.covariance_ = fit.theta, fit.covariance
         self.n_informative_bags_ = fit.n_informative_bags
         self.dispersion_, self.bag_effect_ = float(fit.dispersion), float(fit.bag_effect)
+        self._label_shift = float(fit.label_shift)
         self.log_marginal_likelihood_ = fit.log_marginal_likelihood
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
         self.class_prior_ = resolve_class_prior(self.class_prior, self.empirical_prior_)
@@ -553,6 +554,7 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
         model._theta,
         fixed,
         bag_effect=model.bag_effect_,
+        label_shift=model._label_shift,
         tol=model.tol,
     )
     other = copy(model)

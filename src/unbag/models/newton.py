@@ -93,6 +93,10 @@ class Likelihood(Protocol):
         """
         ...
 
+    def with_label_shift(self, weight: float) -> Likelihood:
+        """The same with weights of label shift for counts that are known as sets."""
+        ...
+
     def with_bag_effect(self, variance: float) -> Likelihood:
         """The same with random intercepts of a variance."""
         ...
@@ -155,12 +159,17 @@ class DesignLikelihood:
         if covariance is not None:
             leverages = self._design.bag_forms(p * (1.0 - p) * known.multiplicity, covariance)
         counts, noise = known.as_noisy_counts(scores)
-        columns = (counts, known.sizes, noise, predicted, variances, leverages)
+        columns = (counts, known.sizes, noise, predicted, variances, leverages, known.is_set)
         return BagPredictions(*(column[~known.labelled].astype(float) for column in columns))
 
     def with_bag_effect(self, variance: float) -> DesignLikelihood:
         """The same with random intercepts of a variance."""
         other = self._observation.with_bag_effect(variance)
+        return DesignLikelihood(self._design, other, self._offset)
+
+    def with_label_shift(self, weight: float) -> DesignLikelihood:
+        """The same with weights of label shift for counts that are known as sets."""
+        other = self._observation.with_label_shift(weight)
         return DesignLikelihood(self._design, other, self._offset)
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
@@ -209,6 +218,8 @@ class MixedFit:
         φ.
     bag_effect : float
         τ².
+    label_shift : float
+        Weight of label shift in sets of counts.
     n_informative_bags : float
         Number of bags of equal weight that would tell as much.
     log_marginal_likelihood : float
@@ -222,6 +233,7 @@ class MixedFit:
     components: VarianceComponents
     dispersion: float
     bag_effect: float
+    label_shift: float
     n_informative_bags: float
     log_marginal_likelihood: float
     n_iter: int
@@ -234,6 +246,7 @@ def maximise(
     components: VarianceComponents,
     *,
     bag_effect: float | None = None,
+    label_shift: float = 0.0,
     tol: float = 1e-2,
     max_iter: int = 100,
 ) -> MixedFit:
@@ -249,6 +262,8 @@ def maximise(
     bag_effect : float, optional
         τ², variance of random intercepts of bags, with no dispersion beyond; by default both are
         estimated.
+    label_shift : float
+        Weight of label shift in sets of counts; estimated where ``bag_effect`` is.
     tol : float
         Converged when a Newton step would raise the penalised log-likelihood by less than tol²,
         and derivatives of the marginal likelihood by log σ² are smaller than tol.
@@ -256,8 +271,10 @@ def maximise(
     """
     min_iter = _FIRST_STEPS if bag_effect is None else 0
     phi, effect, shape = 1.0, bag_effect or 0.0, theta.shape
-    by_effect, by_phi = _Damping(), _Damping()
+    by_effect, by_phi, by_shift = _Damping(), _Damping(), _Damping()
     likelihood = likelihood.with_bag_effect(effect)
+    if label_shift:
+        likelihood = likelihood.with_label_shift(label_shift)
     at = likelihood.derivatives(theta)
     H, seen = _regular(at.information, shape), theta
     converged, fresh, n_iter = False, True, 0
@@ -269,19 +286,21 @@ def maximise(
         promised = float(slope @ step)
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
         settled = promised < 2 * tol**2 and shift < tol
-        found, found_effect = phi, effect
+        found, found_effect, found_shift = phi, effect, label_shift
         if bag_effect is None and n_iter >= _FIRST_STEPS and (fresh or settled):
             found = estimate_dispersion(likelihood, theta, H, S)
             table = likelihood.bag_table(theta, posterior.covariance / phi)
             if table is not None:
-                found_effect = estimate_bag_variance(table, effect)
+                found_effect, found_shift = estimate_bag_variance(table, effect)
         change, stretch = (
             by_effect.towards(found_effect - effect),
             by_phi.towards(np.log(found / phi)),
         )
         if abs(change) < 0.1 * tol * (effect + SMALL_EFFECT):
             change = 0.0
-        moved = max(abs(stretch), abs(change) / (effect + SMALL_EFFECT))
+        turn = by_shift.towards(found_shift - label_shift)
+        turn = 0.0 if abs(turn) < tol else turn
+        moved = max(abs(stretch), abs(change) / (effect + SMALL_EFFECT), abs(turn))
         if settled and moved < tol and n_iter >= min_iter:
             converged = True
             break
@@ -290,13 +309,18 @@ def maximise(
         n_iter += 1
         # as far as the surface is that of the last information, this is used again
         gone = (theta - seen).ravel() + step
-        stale = float(gone @ H @ gone) > _STALE * phi or abs(change) > _STALE * (
-            effect + SMALL_EFFECT
-        )
+        stale = float(gone @ H @ gone) > _STALE * phi or turn != 0.0
+        stale = stale or abs(change) > _STALE * (effect + SMALL_EFFECT)
         if change:
             effect += change
             likelihood = likelihood.with_bag_effect(effect)
             at = at._replace(value=likelihood.value(theta))
+        if turn:
+            label_shift += turn
+            likelihood = likelihood.with_label_shift(label_shift)
+            at = likelihood.derivatives(theta, False)
+            step = posterior.covariance @ (at.gradient.ravel() / phi - S * theta.ravel())
+            promised = float((at.gradient.ravel() / phi - S * theta.ravel()) @ step)
         theta, at = line_search(likelihood, theta, at, step.reshape(shape), promised, S, phi, stale)
         fresh = at.information is not None
         if fresh:
@@ -317,6 +341,7 @@ def maximise(
         components=components,
         dispersion=phi,
         bag_effect=effect,
+        label_shift=label_shift,
         n_informative_bags=count_informative_bags(likelihood, theta, H, posterior, effect),
         log_marginal_likelihood=at.value / phi - penalty - 0.5 * posterior.log_determinant,
         n_iter=n_iter,

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
+from scipy.special import expit, logsumexp, ndtr
 
 from unbag._arrays import Array, Floats, Ints, Segments
 from unbag._threads import allowed_threads, for_each
 from unbag.bags.bags import Bags
+from unbag.bags.count_sets import CountWeights
 from unbag.observations.exact import largest_exact_bag, turned_roots, weighed_counts
 from unbag.observations.saddlepoint import LARGEST_SCORE, two_class_loss
 from unbag.observations.several_classes import exact_class_loss, several_class_loss, softmax
@@ -37,12 +39,16 @@ _SAFE_SUM = 600.0
 # Exponent of the density of a count that noise does not explain, ten standard deviations off.
 _FARTHEST = 50.0
 
+# Pieces of a set of counts in which the log of their weights is taken for linear.
+_MOST_PIECES = 8
+
 
 class BagTable(NamedTuple):
     """Some bags: their rows, one bag after the other, and what is known of them.
 
     ``covariance`` is S, of what the counts may be off by; ``weights`` are (n_problems, n_bags);
-    ``limits``, where counts are sets, the lowest and highest count of the second class.
+    ``limits``, where counts are sets, the lowest and highest count of the second class, and
+    ``count_weights`` those of the counts between.
     """
 
     rows: Ints
@@ -53,6 +59,7 @@ class BagTable(NamedTuple):
     covariance: Floats
     weights: Floats
     limits: Floats | None
+    count_weights: CountWeights | None
 
 
 class BagLosses(ABC):
@@ -194,6 +201,9 @@ class SmallBags(TwoClassBags):
             weights = count_weights(k, S, most)
         else:
             weights = set_weights(*open_limits(table), S, most)
+            if table.count_weights is not None and not S.any():
+                counts = np.tile(np.arange(most + 1.0), (len(n), 1))
+                weights = weights * np.exp(table.count_weights.logs(counts, n))
         self._final = weights.T[:, None, :]
         self._swap = np.where(swapped, -1.0, 1.0)
         self._copies = RowCopies(table)
@@ -260,17 +270,44 @@ def set_weights(low: Floats, beyond: Floats, S: Floats, most: int) -> Floats:
 
 
 class SetBags(TwoClassBags):
-    """Bags of two classes whose counts are known as sets, by approximations of tails."""
+    """Bags of two classes whose counts are known as sets, by approximations of tails.
+
+    Weights of counts are exp(a + bm) in each of some pieces of a set, so that the sum over a piece is
+    a probability at scores with the offset b.
+    """
 
     def __init__(self, table: BagTable) -> None:
         super().__init__(table)
-        self._low, self._beyond = open_limits(table)
+        low, beyond = open_limits(table)
+        self._pieces = [(low, beyond, np.zeros(len(low)), np.zeros(len(low)))]
+        if table.count_weights is not None and not self._S.any():
+            number = min(_MOST_PIECES, int(np.ceil((beyond - low).max() / 2)))
+            cuts = np.round(low + (beyond - low) * np.arange(number + 1)[:, None] / number)
+            self._pieces = []
+            for start, end in pairwise(cuts):
+                ends = np.stack([start, np.maximum(end - 1.0, start)], axis=1)
+                first, last = table.count_weights.logs(ends, table.sizes).T
+                slope = (last - first) / np.maximum(ends[:, 1] - start, 1.0)
+                self._pieces.append((start, end, first - slope * start, slope))
 
     def _sum(self, f: Floats, gradient: bool) -> tuple[Floats, Any]:
-        odds, rows = np.exp(f), self._segments
-        low, high = (upper_tail(odds, rows, a, self._n, self._S) for a in (self._low, self._beyond))
-        found, slopes = log_interval(low, high, rows)
-        return -found, rows.times(-slopes) if gradient else None
+        rows, n, S, logs, slopes = self._segments, self._n, self._S, [], []
+        for low, beyond, start, tilt in self._pieces:
+            moved = f + rows.spread(tilt)
+            odds = np.exp(moved)
+            first, last = (upper_tail(odds, rows, a, n, S) for a in (low, beyond))
+            found, slope = log_interval(first, last, rows)
+            if start.any() or tilt.any():
+                found = found + start + rows.sum(_softplus(moved) - _softplus(f))
+                slope = slope + expit(moved) - expit(f)
+            logs.append(np.where(low < beyond, found, -np.inf))
+            slopes.append(slope)
+        total = logsumexp(logs, axis=0)
+        if not gradient:
+            return -total, None
+        shares = [rows.spread(np.exp(found - total)) for found in logs]
+        mean = sum(s * np.where(s > 0, slope, 0.0) for s, slope in zip(shares, slopes, strict=True))
+        return -total, rows.times(-mean)
 
 
 class LargeBags(TwoClassBags):
@@ -435,6 +472,7 @@ def _make_tables(
                 covariance[own],
                 weights[:, own],
                 bags.limits[own] if bags.limits is not None and bags.is_set[own[0]] else None,
+                bags.count_weights,
             )
             yield own_kind, table, own
 

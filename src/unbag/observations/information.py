@@ -55,8 +55,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, softmax
 
-from unbag._arrays import Floats, Ints, Segments
+from unbag._arrays import Bools, Floats, Ints, Segments
 from unbag.bags.bags import Bags
+from unbag.bags.count_sets import CountWeights
 from unbag.defaults import EXACT_SIZE
 from unbag.observations.bag_losses import WeighedBags
 from unbag.observations.count_likelihood import count_covariance
@@ -154,8 +155,10 @@ class CountObservation:
         each = np.ones((1, bags.n_bags))
         self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE)
         self._sets: SetObservation | None = None
+        # without the weights of label shift
+        self._plain_sets: SetObservation | None = None
         if bags.limits is not None and bags.is_set.any():
-            self._sets = SetObservation(bags, covariance, EXACT_SIZE)
+            self._sets = self._plain_sets = SetObservation(bags, covariance, EXACT_SIZE)
             low, high = bags.limits[self._sets.bags].T
             # about what a set leaves open, for the determinant of Laplace's approximation
             self.noise = self.noise.copy()
@@ -164,11 +167,26 @@ class CountObservation:
         self._segments = Segments(bags.lengths, bags.multiplicity)
         self._rows = Segments(bags.lengths)
         self._noise = covariance
+        self._known = bags
 
     def with_bag_effect(self, variance: float) -> CountObservation:
         """The same with random intercepts of a variance τ²; of two classes only."""
         other = copy(self)
         other.bag_effect = variance if self.n_outputs == 1 else 0.0
+        return other
+
+    @property
+    def is_set(self) -> Bools:
+        """Which bags have a count that is known as a set."""
+        return self._known.is_set
+
+    def with_label_shift(self, weight: float) -> CountObservation:
+        """The same with weights of label shift for the counts in sets."""
+        if self._sets is None:
+            return self
+        weights = CountWeights(self._known, weight)
+        other = CountObservation(replace(self._known, count_weights=weights))
+        other.bag_effect, other._plain_sets = self.bag_effect, self._plain_sets
         return other
 
     def value(self, scores: Floats) -> float:
@@ -231,15 +249,16 @@ class CountObservation:
     def as_noisy_counts(self, scores: Floats) -> tuple[Floats, Floats]:
         """Counts, and variances of normal noise by which they say as much as is known of bags.
 
-        To second order around the scores; counts that are known stay as they are.
+        To second order around the scores, under covariate shift; counts that are known stay as they
+        are.
         """
         counts, noise = self.counts.copy(), self._noise[:, -1, -1].copy()
-        if self._sets is not None:
-            own = self._sets.bags
-            information, V = self._sets.information(scores)
+        if self._plain_sets is not None:
+            own = self._plain_sets.bags
+            information, V = self._plain_sets.information(scores)
             noise[own] = V * (V - information) / information
             p, _ = self.sums(scores)
-            counts[own] = p[own] + self._sets.residual(scores) * V / information
+            counts[own] = p[own] + self._plain_sets.residual(scores) * V / information
         return counts, noise
 
     @property
