@@ -13,8 +13,7 @@ import numpy as np
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.paper.lbfgs import minimise
-from unbag.paper.spaces import LinearSpace
+from unbag.paper.lbfgs import LinearSpace, minimise
 
 
 class ForgivingRisk:
@@ -53,7 +52,7 @@ lines = {}
 for name, scale in {"forgiving": 0.1, "squared": 10.0}.items():
     risk = ForgivingRisk(bags, scale)
     penalty, problem = np.array([1e-3 / scale**2]), np.array([0])
-    lines[name] = minimise(risk, LinearSpace(data.X, 1, True), penalty, problem).theta[0]
+    lines[name] = minimise(risk, LinearSpace(data.X, 1), penalty, problem).theta[0]
 
 axes = plt.figure().gca()
 for label in (0, 1):

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import AlternatingSVMClassifier, AlternatingSVMClassifierCV, Setting, make_trial
-from unbag.paper.alternating import (
+from unbag.paper.alternating_svm import (
     Machines,
     Schedule,
     annealing,
@@ -111,9 +111,9 @@ class CountedMachines(Machines):
 
     n_trained = 0
 
-    def _train(self, labels, C, near):
+    def _train(self, labels, C, tol, near):
         self.n_trained += 1
-        return super()._train(labels, C, near)
+        return super()._train(labels, C, tol, near)
 
 
 def test_machines_equal_SVC_whether_solved_or_scaled():

@@ -82,16 +82,6 @@ def test_matrix_of_more_instances_than_a_block():
     np.testing.assert_allclose(K, COMPUTED["rbf"](X, X), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", COMPUTED)
-def test_matrix_is_symmetric(monkeypatch, name):
-    monkeypatch.setattr(base, "_ROWS", 16)
-    X = instances(50)
-    K = kernel_of(name).matrix(X, np.float64)
-    np.testing.assert_allclose(K, K.T, rtol=0, atol=4 * np.finfo(float).eps * K.max())
-    # and between blocks it is the same numbers
-    np.testing.assert_array_equal(K[:16, 16:], K[16:, :16].T)
-
-
 def test_rbf_of_an_instance_with_itself_never_exceeds_one():
     X = 100 * instances(200) + 1000
     K = kernel_of("rbf").matrix(X, np.float64)

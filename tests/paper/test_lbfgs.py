@@ -12,8 +12,7 @@ from unbag import check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk
-from unbag.paper.lbfgs import affordable_memory, minimise
-from unbag.paper.spaces import KernelSpace, LinearSpace
+from unbag.paper.lbfgs import KernelSpace, LinearSpace, minimise
 from unbag.weights import decontamination_weights
 
 DATA = make_gaussian_bags(n_bags=16, bag_size=10, proportions=(0, 0.7), random_state=0)
@@ -99,9 +98,8 @@ def by_scipy(objective, space, penalty, problem=0, outputs=1):
 
 SPACES = {
     "kernel": lambda X, outputs=1: KernelSpace(gram(X), outputs),
-    "linear": lambda X, outputs=1: LinearSpace(X, outputs, False),
-    "linear with intercept": lambda X, outputs=1: LinearSpace(X, outputs, True),
-    "sparse with intercept": lambda X, outputs=1: LinearSpace(csr_matrix(X), outputs, True),
+    "linear": lambda X, outputs=1: LinearSpace(X, outputs),
+    "sparse": lambda X, outputs=1: LinearSpace(csr_matrix(X), outputs),
 }
 ALL_SPACES = pytest.mark.parametrize("make_space", SPACES.values(), ids=SPACES)
 
@@ -135,7 +133,7 @@ def test_corrected_risk_is_minimised_as_by_scipy(make_space, loss, correction):
         np.testing.assert_allclose(solution.scores[column], scores, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["kernel", "linear with intercept"])
+@pytest.mark.parametrize("name", ["kernel", "linear"])
 def test_three_classes_are_minimised_as_by_scipy(name):
     space, objective = SPACES[name](THREE.X, outputs=3), risk_of(THREE)
     penalty = np.array([0.1, 3e-3])
@@ -154,7 +152,7 @@ def test_pure_bags_give_balanced_logistic_regression():
     objective = CorrectedRisk(
         decontamination_weights(bags), bags.membership, get_loss("logistic"), np.array([0.5, 0.5])
     )
-    space = LinearSpace(DATA.X, 1, True)
+    space = LinearSpace(DATA.X, 1)
     solution = minimise(objective, space, PENALTIES, one_problem(PENALTIES), tol=1e-10)
     for column, penalty in enumerate(PENALTIES):
         model = LogisticRegression(
@@ -170,7 +168,7 @@ def test_hinge_loss_of_pure_bags_reaches_the_support_vector_machine_in_spite_of_
     objective = CorrectedRisk(
         decontamination_weights(bags), bags.membership, get_loss("hinge"), np.array([0.5, 0.5])
     )
-    space, sign = LinearSpace(DATA.X, 1, True), 2 * DATA.labels - 1
+    space, sign = LinearSpace(DATA.X, 1), 2 * DATA.labels - 1
     solution = minimise(objective, space, PENALTIES, one_problem(PENALTIES), max_iter=500)
     assert (solution.n_iter < 500).all()
     for column, penalty in enumerate(PENALTIES):
@@ -183,7 +181,7 @@ def test_hinge_loss_of_pure_bags_reaches_the_support_vector_machine_in_spite_of_
 
 @pytest.mark.parametrize("loss", ["hinge", "ramp"])
 @pytest.mark.parametrize("correction", ["nonnegative", "none"])
-@pytest.mark.parametrize("name", ["kernel", "linear with intercept"])
+@pytest.mark.parametrize("name", ["kernel", "linear"])
 def test_losses_with_kinks_end_and_improve_on_zero(name, loss, correction):
     space, objective = SPACES[name](DATA.X), risk_of(DATA, loss, correction)
     solution = minimise(objective, space, PENALTIES, one_problem(PENALTIES), max_iter=100)
@@ -321,7 +319,7 @@ def test_any_memory_finds_the_same_minimum(memory, monkeypatch):
     space, objective = KernelSpace(gram(DATA.X), 1), risk_of(DATA)
 
     def solve(steps):
-        monkeypatch.setattr("unbag.paper.lbfgs.affordable_memory", lambda *_: steps)
+        monkeypatch.setattr("unbag.paper.lbfgs._MEMORY", steps)
         return minimise(objective, space, PENALTIES, one_problem(PENALTIES), tol=1e-7)
 
     usual, other = solve(10), solve(memory)
@@ -329,24 +327,14 @@ def test_any_memory_finds_the_same_minimum(memory, monkeypatch):
     np.testing.assert_allclose(other.value, usual.value, rtol=1e-9)
 
 
-def test_linear_kernel_gives_the_linear_function():
-    objective = risk_of(DATA)
-    kernel, linear = (
-        minimise(objective, space, PENALTIES, one_problem(PENALTIES), tol=1e-8)
-        for space in (KernelSpace(DATA.X @ DATA.X.T, 1), LinearSpace(DATA.X, 1, False))
-    )
-    np.testing.assert_allclose(kernel.value, linear.value, rtol=1e-10)
-    np.testing.assert_allclose(kernel.scores, linear.scores, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["kernel", "linear with intercept"])
+@pytest.mark.parametrize("name", ["kernel", "linear"])
 @pytest.mark.parametrize("loss", ["logistic", "squared", "huber", "sigmoid"])
 def test_single_precision_is_close_to_double(name, loss):
     double = SPACES[name](DATA.X)
     if name == "kernel":
         single = KernelSpace(gram(DATA.X).astype(np.float32), 1)
     else:
-        single = LinearSpace(DATA.X.astype(np.float32), 1, True)
+        single = LinearSpace(DATA.X.astype(np.float32), 1)
     exact, rough = (
         minimise(
             risk_of(DATA, loss, like=space.like),
@@ -417,7 +405,7 @@ def test_objective_that_turns_nan_ends_unconverged_and_leaves_other_columns_alon
 
     whole = quadratic()
     broken = Broken(whole.curvature, whole.target)
-    space, penalty = LinearSpace(DATA.X, 1, True), np.array([0.1, 0.1])
+    space, penalty = LinearSpace(DATA.X, 1), np.array([0.1, 0.1])
     solution = minimise(broken, space, penalty, np.array([0, 1]))
     np.testing.assert_array_equal(solution.converged, [True, False])
     alone = minimise(whole, space, penalty[:1], np.array([0]))
@@ -430,9 +418,7 @@ def test_same_input_gives_the_same_bits():
     np.testing.assert_array_equal(one.theta, two.theta)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda X: LinearSpace(X, 1, True), lambda X: KernelSpace(gram(X), 1)]
-)
+@pytest.mark.parametrize("make", [lambda X: LinearSpace(X, 1), lambda X: KernelSpace(gram(X), 1)])
 def test_a_start_elsewhere_leads_to_the_same_end(make):
     """A convex objective has one minimum; where one starts there, nothing is left to do."""
     space, problem = make(DATA.X), one_problem(PENALTIES)
@@ -445,13 +431,3 @@ def test_a_start_elsewhere_leads_to_the_same_end(make):
     np.testing.assert_allclose(again.scores, ends.scores, atol=1e-5)
     stay = minimise(objective, space, **settings, start=ends.theta)
     np.testing.assert_allclose(stay.value, ends.value, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("n_columns", "n_rows", "memory"), [(1, 10, 100), (66, 8192, 62), (66, 10**6, 20)]
-)
-def test_as_many_steps_are_remembered_as_there_is_room_for(n_columns, n_rows, memory):
-    class Space:
-        n_coefficients, self_dual = n_rows, False
-
-    assert affordable_memory(Space, n_columns) == memory

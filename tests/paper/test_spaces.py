@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csc_matrix, csr_array, csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
-from unbag.paper.spaces import KernelSpace, LinearSpace
+from unbag.paper.lbfgs import KernelSpace, LinearSpace
 
 N, D = 17, 4
 RNG = np.random.default_rng(0)
@@ -14,11 +14,8 @@ K = rbf_kernel(RNG.normal(size=(N, 2)))
 
 FORMS = {"dense": np.asarray, "csr": csr_matrix, "csc": csc_matrix, "csr array": csr_array}
 SPACES = {"kernel": lambda outputs: KernelSpace(K, outputs)} | {
-    f"linear, {form}, {'with' if intercept else 'no'} intercept": (
-        lambda outputs, make=make, intercept=intercept: LinearSpace(make(X), outputs, intercept)
-    )
+    f"linear, {form}": lambda outputs, make=make: LinearSpace(make(X), outputs)
     for form, make in FORMS.items()
-    for intercept in (False, True)
 }
 
 
@@ -101,7 +98,7 @@ def test_kernel_in_single_precision_stays_single():
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_linear_scores_and_penalty_with_intercept(form, outputs):
-    space = LinearSpace(FORMS[form](X), outputs, True)
+    space = LinearSpace(FORMS[form](X), outputs)
     w, b = draw(2, outputs, D + 1)[..., :D], draw(2, outputs, D + 1)[..., D:]
     theta = np.concatenate([w, b], axis=2).reshape(2, -1)
     expected = np.einsum("id,cod->coi", X, w) + b
@@ -111,36 +108,9 @@ def test_linear_scores_and_penalty_with_intercept(form, outputs):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_linear_scores_and_penalty_without_intercept(form):
-    space = LinearSpace(FORMS[form](X), 1, False)
-    w = draw(2, D)
-    np.testing.assert_allclose(scores_of(space, w)[:, 0], w @ X.T, rtol=1e-12)
-    penalty = inner(space, space.penalised(w), w)
-    np.testing.assert_allclose(penalty, np.sum(w**2, axis=1), rtol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_single_precision_stays_single(form):
-    space = LinearSpace(FORMS[form](X.astype(np.float32)), 1, True)
+    space = LinearSpace(FORMS[form](X.astype(np.float32)), 1)
     theta = draw(2, D + 1).astype(np.float32)
     assert space.like.dtype == np.float32
     assert scores_of(space, theta).dtype == np.float32
     assert space.gradient(draw(2, 1, N).astype(np.float32)).dtype == np.float32
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_gradient_in_blocks_equals_the_whole(monkeypatch, intercept):
-    pull = draw(5, 1, N)
-    whole = LinearSpace(X, 1, intercept).gradient(pull)
-    monkeypatch.setattr("unbag.paper.spaces._BLOCK", 5)
-    np.testing.assert_allclose(LinearSpace(X, 1, intercept).gradient(pull), whole, rtol=1e-12)
-
-
-def test_blocks_in_single_precision_are_summed_in_double(monkeypatch):
-    monkeypatch.setattr("unbag.paper.spaces._BLOCK", 1)
-    ones = np.ones((5, 1), dtype=np.float32)
-    # 2²⁴ + 1 is not a number of single precision, and 2²⁴ + 4 is
-    pull = np.array([2**24, 1, 1, 1, 1], dtype=np.float32)[None, None]
-    gradient = LinearSpace(ones, 1, fit_intercept=True).gradient(pull)
-    assert gradient.dtype == np.float32
-    np.testing.assert_array_equal(gradient, [[2**24 + 4, 2**24 + 4]])

@@ -2,30 +2,230 @@
 
 F. X. Yu, D. Liu, S. Kumar, T. Jebara and S.-F. Chang (2013), "∝SVM for learning with label
 proportions", ICML. One of the two methods that the paper compares itself with.
+
+    minimise ½‖w‖² + C Σ_j hinge(y_j, f_j) + C_bag Σ_k n_k |p̃_k(y) − p_k|
+
+over w and the latent labels y: with y fixed it is a support vector machine, with w fixed the best
+labels of each bag are found exactly by sorting. C is annealed from a small value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_count, check_positive
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
-from unbag.model_selection.splitters import check_cv
 from unbag.models.checks import check_grid
-from unbag.paper.alternating import Machines, Schedule, count_positives, expected_positives
-from unbag.paper.kernel_machine import KernelMachine, cut_by_trainable_folds
-from unbag.paper.kernels import Kernel, check_kernel_memory
+from unbag.paper.kernel_machine import Fold, KernelMachine, KernelMachineCV
+from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
 from unbag.paper.minimisation import warn_not_converged
+from unbag.paper.support_vectors import Machine, train_machine
 
-# Bytes per entry of the kernel matrix itself.
+# C* starts at this share of C, and grows by this factor.
+_ANNEALING_START = 1e-4
+_ANNEALING_FACTOR = 1.5
+
+# What LIBSVM may keep of the matrix.
+_CACHE_MEGABYTES = 200
+
+# Bytes per entry of the kernel matrix.
 _MATRIX_BYTES = 8
+
+
+# --- machines for given labels --------------------------------------------------------------------
+
+
+class Machines:
+    """Support vector machines on one kernel matrix.
+
+    Minimises ½‖w‖² + C Σ_j hinge(y_j, f_j) for given labels: the first one by LIBSVM, each other
+    from the one before it. Labels of one class only have the solution w = 0, f = b = ±1.
+
+    ``accuracy`` is by how much the optimality conditions may be violated, in units of what one
+    instance can contribute to f, C·k(x, x), where that is less than one: for the small C of early
+    annealing, LIBSVM's usual 1e-3 would be as coarse as f itself. All machines are kept if they are
+    to ``remember``, for searches that begin alike.
+    """
+
+    def __init__(self, K: Floats, *, accuracy: float = 1e-3, remember: bool = False) -> None:
+        self._K = K
+        self._accuracy = accuracy
+        self._unit = float(np.trace(K)) / len(K)
+        self._solved: dict[tuple[int, float, bytes], Machine] | None = {} if remember else None
+
+    def solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
+        """Train a machine, from ``near``, the one before it, if there is one."""
+        if self._solved is None:
+            return self._solve(labels, C, near)
+        # the same predecessor too: then the answer is to the last bit what it would be alone
+        key = (id(near), C, np.packbits(labels).tobytes())
+        if key not in self._solved:
+            self._solved[key] = self._solve(labels, C, near)
+        return self._solved[key]
+
+    def _solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
+        if labels.all() or not labels.any():
+            nothing = np.zeros(len(labels))
+            return Machine(labels, C, nothing, nothing, 1.0 if labels[0] else -1.0)
+        # not below what the solver's sums in double precision can tell apart
+        tol = max(1e-12, self._accuracy * min(1.0, C * self._unit))
+        if near is not None and np.array_equal(labels, near.labels):
+            scaled = near.scaled(C, tol)
+            if scaled is not None:
+                return scaled
+        return self._train(labels, C, tol, near)
+
+    def _train(self, labels: Bools, C: float, tol: float, near: Machine | None) -> Machine:
+        """Train one: by LIBSVM, which is faster, unless there is a close one to start from."""
+        if near is not None:
+            return train_machine(self._K, labels, C, tol, near)
+        svc = SVC(C=C, kernel="precomputed", tol=tol, cache_size=_CACHE_MEGABYTES)
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            svc.fit(self._K, labels)
+        coef = np.zeros(len(labels))
+        coef[svc.support_] = svc.dual_coef_[0]
+        return Machine(labels, C, coef, self._K @ coef, float(svc.intercept_[0]))
+
+
+# --- labels for given scores ----------------------------------------------------------------------
+
+
+def closest_labels(scores: Floats, bags: Bags, C: float, C_bag: float) -> Bools:
+    """Labels that are best for given scores: the exact minimum over all labelings.
+
+    In bag k, m positives cost C Σ hinge(y_j, f_j) + C_bag |m − n_k p_k|. They are best taken
+    where δ_j = hinge(+1, f_j) − hinge(−1, f_j) is smallest, so sorting δ and trying every
+    m finds the minimum. Of equal numbers the smallest is taken, of equal δ the first instance.
+    """
+    change = C * (_hinge(1.0, scores) - _hinge(-1.0, scores))
+    order = np.lexsort((change, bags.index))
+    total = np.concatenate([[0.0], np.cumsum(change[order])])
+    # bag k has n_k + 1 neighbouring places, one for each number of positives from 0 to n_k
+    place = np.cumsum(bags.sizes + 1) - bags.sizes - 1
+    bag = np.repeat(np.arange(bags.n_bags), bags.sizes + 1)
+    n_positive = np.arange(len(bag)) - place[bag]
+    first = place - np.arange(bags.n_bags)
+    cost = total[first[bag] + n_positive] - total[first[bag]]
+    cost += C_bag * np.abs(n_positive - _expected_positives(bags)[bag])
+    is_best = cost == np.minimum.reduceat(cost, place)[bag]
+    best = np.minimum.reduceat(np.where(is_best, n_positive, bags.n_instances), place)
+    return _mark_first(order, bags, best)
+
+
+def start_labels(bags: Bags, random: np.random.RandomState) -> Bools:
+    """Random labels with the right number of positives, rounded, in every bag."""
+    order = np.lexsort((random.random_sample(bags.n_instances), bags.index))
+    return _mark_first(order, bags, np.rint(_expected_positives(bags)).astype(np.intp))
+
+
+def _mark_first(order: Ints, bags: Bags, counts: Ints) -> Bools:
+    """Mark the first few rows of every bag, ``order`` going through one bag after the other."""
+    first = np.cumsum(bags.sizes) - bags.sizes
+    labels = np.empty(bags.n_instances, dtype=bool)
+    bag = bags.index[order]
+    labels[order] = np.arange(bags.n_instances) - first[bag] < counts[bag]
+    return labels
+
+
+def _hinge(sign: Any, scores: Floats) -> Floats:
+    return np.maximum(0.0, 1.0 - sign * scores)
+
+
+def _expected_positives(bags: Bags) -> Floats:
+    """The number of positives that each bag's proportion stands for."""
+    return bags.sizes * bags.proportions[:, 1]
+
+
+def objective(machine: Machine, labels: Bools, bags: Bags, C: float, C_bag: float) -> float:
+    """½‖w‖² + C Σ_j hinge(y_j, f_j) + C_bag Σ_k n_k |p̃_k(y) − p_k|."""
+    hinge = _hinge(np.where(labels, 1.0, -1.0), machine.scores).sum()
+    counts = np.bincount(bags.index, labels, bags.n_bags)
+    off = np.abs(counts - _expected_positives(bags)).sum()
+    return float(0.5 * (machine.coef @ machine.expansion) + C * hinge + C_bag * off)
+
+
+# --- alternation ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Alternation:
+    """Where an alternation ended."""
+
+    machine: Machine
+    labels: Bools
+    objectives: tuple[float, ...]
+    converged: bool
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How to go about the minimisation; see `AlternatingSVMClassifier`."""
+
+    tol: float
+    max_iter: int
+    n_init: int
+    seed: int
+    verbose: int = 0
+
+    def alternate(
+        self,
+        machines: Machines,
+        bags: Bags,
+        labels: Bools,
+        C: float,
+        C_bag: float,
+        machine: Machine | None = None,
+    ) -> Alternation:
+        """Alternate between machine and labels at a fixed C until the objective settles."""
+        objectives: list[float] = []
+        while True:
+            machine = machines.solve(labels, C, machine)
+            before, labels = labels, closest_labels(machine.scores, bags, C, C_bag)
+            objectives.append(objective(machine, labels, bags, C, C_bag))
+            settled = len(objectives) > 1 and abs(objectives[-1] - objectives[-2]) < self.tol
+            # with the same labels the next machine would be the same, too
+            settled = settled or np.array_equal(labels, before)
+            if settled or len(objectives) == self.max_iter:
+                return Alternation(machine, labels, tuple(objectives), settled, len(objectives))
+
+    def minimise(self, machines: Machines, bags: Bags, C: float, C_bag: float) -> Alternation:
+        """Anneal from ``n_init`` random labelings, each C* from the end of the one before it.
+
+        The lowest end is kept.
+        """
+        random, ends = check_random_state(self.seed), []
+        starts = [start_labels(bags, random) for _ in range(self.n_init)]
+        for labels in starts:
+            machine, n_iter = None, 0
+            bar = progress_bar(annealing(C), verbose=self.verbose, desc="annealing", unit="step")
+            for level in bar:
+                end = self.alternate(machines, bags, labels, level, C_bag, machine)
+                machine, labels, n_iter = end.machine, end.labels, n_iter + end.n_iter
+            ends.append(replace(end, n_iter=n_iter))
+        return min(ends, key=lambda end: end.objectives[-1])
+
+
+def annealing(C: float) -> list[float]:
+    """Values of C*: from 1.5e-4·C up by factors of 1.5, and C at last."""
+    levels = [_ANNEALING_START * C]
+    while levels[-1] < C:
+        levels.append(min(_ANNEALING_FACTOR * levels[-1], C))
+    return levels[1:]
+
+
+# --- classifiers ----------------------------------------------------------------------------------
 
 
 class AlternatingModel(KernelMachine):
@@ -43,7 +243,7 @@ class AlternatingModel(KernelMachine):
             seed = check_random_state(seed).randint(2**31 - 1)
         max_iter = check_count(self.max_iter, "max_iter")
         n_init = check_count(self.n_init, "n_init")
-        return Schedule(float(self.tol), max_iter, n_init, int(seed))
+        return Schedule(float(self.tol), max_iter, n_init, int(seed), self.verbose)
 
     def _order(self, X: NDArray[Any], bags: Bags) -> Ints:
         """Order of rows that does not depend on the one they came in: by bag, then by feature."""
@@ -57,7 +257,7 @@ class AlternatingModel(KernelMachine):
         order = self._order(X, bags)
         K = _matrix(kernel, X, order)
         sorted_bags = replace(bags, index=bags.index[order])
-        end = plan.minimise(Machines(K), sorted_bags, C, C_bag, self.verbose)
+        end = plan.minimise(Machines(K), sorted_bags, C, C_bag)
         coef, labels = np.zeros(len(order)), np.zeros(len(order), dtype=bool)
         coef[order], labels[order] = end.machine.coef, end.labels
         self.kernel_ = kernel
@@ -189,14 +389,14 @@ class AlternatingSVMClassifier(AlternatingModel):
         check_positive(self.C, "C")
         check_positive(self.C_bag, "C_bag")
         plan = self._schedule()
-        kernel = self._make_kernel(self.gamma, X)
+        kernel = make_kernel(self.kernel, self.gamma, X)
         check_kernel_memory(bags.n_instances, _MATRIX_BYTES)
         self._refit(X, bags, kernel, float(self.C), float(self.C_bag), plan)
         warn_not_converged(int(not self.converged_), 1, self.max_iter, self._steps)
         return self
 
 
-class AlternatingSVMClassifierCV(AlternatingModel):
+class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
     """`AlternatingSVMClassifier` that chooses C, C_bag and gamma from the bags.
 
     The choice has the smallest error of the proportions of held-out bags,
@@ -275,75 +475,46 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
-        kernels = self._make_kernels(self.gammas, X)
+        kernels = self._make_kernels(X)
         plan = self._schedule()
-        pieces, held = cut_by_trainable_folds(bags, check_cv(self.cv, X, np.asarray(y)))
-        order = self._order(X, bags)
-        pieces = replace(pieces, index=pieces.index[order])
-        folds = [_Fold(*pieces.take(~out), *pieces.take(out)) for out in held]
         # of all instances and of a fold
         check_kernel_memory(bags.n_instances, 2 * _MATRIX_BYTES)
-
-        shape = (len(kernels), len(self.Cs_), len(folds), len(self.C_bags_))
-        results = np.empty(shape, dtype=object)
-        size = int(np.prod(shape))
-        with progress_bar(total=size, desc="fitting", unit="fit", verbose=self.verbose) as bar:
-            for k, kernel in enumerate(kernels):
-                K = _matrix(kernel, X, order)
-                for place in np.ndindex(shape[1:3]):
-                    C, fold = float(self.Cs_[place[0]]), folds[place[1]]
-                    results[k, *place] = _fit_fold(K, fold, C, self.C_bags_, plan)
-                    bar.update(shape[-1])
-        off = np.vectorize(lambda fit: fit.off, otypes=[float])(results)
-        n_held = sum(len(fold.out_rows) for fold in folds)
-        errors = off.sum(axis=2) / n_held
-        # sums of the same numbers may differ by rounding, which should not decide
-        width, of_C, of_bag = np.unravel_index(np.round(errors, 12).argmin(), errors.shape)
+        fit_folds = partial(self._fit_folds, order=self._order(X, bags), plan=plan)
+        shape = (len(self.Cs_), len(self.C_bags_))
+        errors, scores, n_failed, n_fits = self._search(
+            fit_folds, kernels, X, np.asarray(y), bags, shape
+        )
         self.bag_errors_ = np.moveaxis(errors, 0, -1)
-        kernel = kernels[width]
-        self._keep_widths(kernels, int(width))
-        self.C_, self.C_bag_ = float(self.Cs_[of_C]), float(self.C_bags_[of_bag])
-        self.out_of_fold_scores_ = None
-        if (held.sum(axis=0) == 1).all():
-            self.out_of_fold_scores_ = np.empty(bags.n_instances)
-            for fold, fit in zip(folds, results[width, of_C, :, of_bag], strict=True):
-                self.out_of_fold_scores_[order[fold.out_rows]] = fit.scores
-        self._refit(X, bags, kernel, self.C_, self.C_bag_, plan)
-        n_failed = sum(not fit.converged for fit in results.flat) + (not self.converged_)
-        warn_not_converged(n_failed, results.size + 1, self.max_iter, self._steps)
+        k, c, p = np.unravel_index(errors.argmin(), errors.shape)
+        self.C_, self.C_bag_ = float(self.Cs_[c]), float(self.C_bags_[p])
+        self._keep_widths(kernels, int(k))
+        self.out_of_fold_scores_ = None if scores is None else scores[k, c, p]
+        self._refit(X, bags, kernels[k], self.C_, self.C_bag_, plan)
+        n_failed += not self.converged_
+        warn_not_converged(n_failed, n_fits + 1, self.max_iter, self._steps)
         return self
 
-
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """Bags to train on and bags held out, with their rows."""
-
-    bags: Bags
-    rows: Ints
-    out_bags: Bags
-    out_rows: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class _FoldFit:
-    """Scores of held-out instances, and Σ n_k |predicted − given proportion| of their bags."""
-
-    scores: Floats
-    off: float
-    converged: bool
-
-
-def _fit_fold(K: Floats, fold: _Fold, C: float, C_bags: Floats, plan: Schedule) -> list[_FoldFit]:
-    """Fit all C_bags on one fold."""
-    machines = Machines(K[np.ix_(fold.rows, fold.rows)], remember=len(C_bags) > 1)
-    fits = []
-    for C_bag in C_bags:
-        end = plan.minimise(machines, fold.bags, float(C), float(C_bag))
-        coef = end.machine.coef
-        support = np.flatnonzero(coef)
-        scores = K[np.ix_(fold.out_rows, fold.rows[support])] @ coef[support]
-        scores += end.machine.intercept
-        predicted = count_positives(scores > 0, fold.out_bags)
-        off = float(np.abs(predicted - expected_positives(fold.out_bags)).sum())
-        fits.append(_FoldFit(scores, off, end.converged))
-    return fits
+    def _fit_folds(
+        self, kernel: Kernel, X: Any, folds: list[Fold], order: Ints, plan: Schedule
+    ) -> Iterator[tuple[Floats, int]]:
+        plan = replace(plan, verbose=0)
+        K = _matrix(kernel, X, order)
+        place = np.argsort(order)
+        for fold in folds:
+            # bags and places in the matrix of the rows, in the order of the matrix
+            bag = np.empty(len(order), dtype=np.intp)
+            bag[fold.rows] = fold.train.index
+            rows, out_rows = np.sort(place[fold.rows]), place[fold.out_rows]
+            bags = replace(fold.train, index=bag[order[rows]])
+            inside, n_failed = K[np.ix_(rows, rows)], 0
+            scores = np.empty((len(self.Cs_), len(self.C_bags_), len(out_rows)))
+            for c, C in enumerate(self.Cs_):
+                machines = Machines(inside, remember=len(self.C_bags_) > 1)
+                for p, C_bag in enumerate(self.C_bags_):
+                    end = plan.minimise(machines, bags, float(C), float(C_bag))
+                    coef = end.machine.coef
+                    support = np.flatnonzero(coef)
+                    part = K[np.ix_(out_rows, rows[support])]
+                    scores[c, p] = part @ coef[support] + end.machine.intercept
+                    n_failed += not end.converged
+            yield scores, n_failed

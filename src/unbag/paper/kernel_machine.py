@@ -1,4 +1,4 @@
-"""What the two methods that the paper compares with share: a kernel classifier and its search.
+"""What the two competitors of the paper share: a kernel classifier and the search of its settings.
 
 Both are support vector machines of some kind, for two classes, and both choose their settings by
 how far the predicted proportions of held-out bags are from the known ones.
@@ -6,7 +6,7 @@ how far the predicted proportions of held-out bags are from the known ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,27 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag.bags.bags import Bags
-from unbag.model_selection.splitters import cut_by_folds, naming_fold
+from unbag._progress import progress_bar
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier
 from unbag.paper.kernels import Kernel, make_kernel
 from unbag.weights import check_contrast
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Bags to train on and bags held out, each with its rows of X."""
+
+    train: Bags
+    rows: Ints
+    out: Bags
+    out_rows: Ints
+
+
+# For each fold, scores (n_Cs, n_others, n_held_out) of its held-out rows for each C and each value of
+# the other setting, and how many fits did not converge.
+FitFolds = Callable[[Kernel, Any, list[Fold]], Iterator[tuple[Floats, int]]]
 
 
 class KernelMachine(BagClassifier):
@@ -54,76 +70,78 @@ class KernelMachine(BagClassifier):
             )
         return X, bags
 
-    def _make_kernel(self, gamma: Any, X: NDArray[Any]) -> Kernel:
-        return make_kernel(self.kernel, gamma, X)
-
-    def _make_kernels(self, gammas: Any, X: NDArray[Any]) -> list[Kernel]:
-        """One kernel for each gamma, in rising order; one in all if gamma plays no role in it."""
-        if self.kernel != "rbf":
-            return [self._make_kernel(1.0, X)]
-        listed = isinstance(gammas, Iterable) and not isinstance(gammas, str)
-        widths = list(gammas) if listed else []
-        if not widths:
-            raise ValueError(f"gammas must be a list of widths, not {gammas!r}.")
-        kernels = {kernel.gamma: kernel for kernel in (self._make_kernel(g, X) for g in widths)}
-        return [kernels[gamma] for gamma in sorted(kernels)]
-
-    def _keep_widths(self, kernels: list[Kernel], best: int) -> None:
-        """Keep the gammas of a search, and the one that was chosen; None if there are none."""
-        has_gamma = self.kernel == "rbf"
-        self.gamma_ = kernels[best].gamma if has_gamma else None
-        self.gammas_ = np.array([kernel.gamma for kernel in kernels]) if has_gamma else None
-
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
         return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_
 
 
-def cut_by_trainable_folds(bags: Bags, held_rows: Bools) -> tuple[Bags, Bools]:
-    """As `cut_by_folds`, and refuse folds without which all bags are alike."""
+class KernelMachineCV(KernelMachine):
+    """A kernel machine that chooses gamma, C and one more setting by the error of held-out bags."""
+
+    gammas: Any
+    cv: Any
+
+    def _search(
+        self,
+        fit_folds: FitFolds,
+        kernels: list[Kernel],
+        X: Any,
+        y: NDArray[Any],
+        bags: Bags,
+        shape: tuple[int, int],
+    ) -> tuple[Floats, Floats | None, int, int]:
+        """Cross-validate all settings; ``shape`` has the numbers of Cs and of the other setting.
+
+        Returns the errors (n_gammas, n_Cs, n_others) of the proportions, Σ_k n_k |share of f > 0 in
+        bag k − p_k| / Σ_k n_k over the held-out bags of all folds, the out-of-fold scores with one
+        more axis, if each bag is held out once, and how many fits failed of how many.
+        """
+        folds = _make_folds(y, bags, check_cv(self.cv, X, y))
+        errors = np.zeros((len(kernels), *shape))
+        scores = np.full((*errors.shape, len(y)), np.nan)
+        n_failed = 0
+        n_fits = errors.size * len(folds)
+        with progress_bar(total=n_fits, verbose=self.verbose, desc="fitting", unit="fit") as bar:
+            for k, kernel in enumerate(kernels):
+                fits = fit_folds(kernel, X, folds)
+                for fold, (found, failed) in zip(folds, fits, strict=True):
+                    share = fold.out.means((found > 0).astype(float))
+                    off = np.abs(share - fold.out.clipped_proportions[:, 1])
+                    errors[k] += off @ fold.out.sizes
+                    scores[k][..., fold.out_rows] = found
+                    n_failed += failed
+                    bar.update(errors[k].size)
+        held = np.concatenate([fold.out_rows for fold in folds])
+        once = np.array_equal(np.sort(held), np.arange(len(y)))
+        # sums of the same numbers may differ by rounding, which should not decide
+        return (errors / len(held)).round(12), scores if once else None, n_failed, n_fits
+
+    def _make_kernels(self, X: NDArray[Any]) -> list[Kernel]:
+        """One kernel for each gamma, in rising order; one in all if gamma plays no role in it."""
+        if self.kernel != "rbf":
+            return [make_kernel(self.kernel, 1.0, X)]
+        listed = isinstance(self.gammas, Iterable) and not isinstance(self.gammas, str)
+        widths = list(self.gammas) if listed else []
+        if not widths:
+            raise ValueError(f"gammas must be a list of widths, not {self.gammas!r}.")
+        kernels = {kernel.gamma: kernel for kernel in (make_kernel("rbf", g, X) for g in widths)}
+        return [kernels[gamma] for gamma in sorted(kernels)]
+
+    def _keep_widths(self, kernels: list[Kernel], best: int) -> None:
+        """Keep the gammas, and the one that was chosen; None if there are none."""
+        has_gamma = self.kernel == "rbf"
+        self.gamma_ = kernels[best].gamma if has_gamma else None
+        self.gammas_ = np.array([kernel.gamma for kernel in kernels]) if has_gamma else None
+
+
+def _make_folds(y: NDArray[Any], bags: Bags, held_rows: Bools) -> list[Fold]:
+    """Folds of whole bags, each of which can be trained; those of labelled rows are cut."""
     pieces, held = cut_by_folds(bags, held_rows)
+    folds = []
     for number, out in enumerate(held):
+        part, out_rows = pieces.take(out)
+        rows = pieces.take(~out)[1]
         with naming_fold(number, len(held)):
-            check_contrast(pieces.take(~out)[0])
-    return pieces, held
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingBags:
-    """Bags to train on, each of one or several of the pieces that folds make of it."""
-
-    pieces: Ints
-    weights: Floats
-    starts: Ints
-    proportion: Floats
-    n_instances: int
-
-    def join(self, by_piece: Floats) -> Floats:
-        """Means over these bags from those over all pieces, along the last axis."""
-        return np.add.reduceat(by_piece[..., self.pieces] * self.weights, self.starts, axis=-1)
-
-    def kernel(self, of_pieces: Floats) -> Floats:
-        """Kernel of these bags from that of all pieces."""
-        return self.join(self.join(of_pieces).T)
-
-
-class BagFolds:
-    """Which bags are held out; those of labelled rows are cut where folds cut them."""
-
-    def __init__(self, bags: Bags, held_rows: Bools) -> None:
-        self.pieces, self.held = cut_by_trainable_folds(bags, held_rows)
-        self.each_once = bool((self.held.sum(axis=0) == 1).all())
-        self._bag = np.empty(self.pieces.n_bags, dtype=np.intp)
-        self._bag[self.pieces.index] = bags.index
-
-    def training(self, kept: Any = slice(None)) -> TrainingBags:
-        """Bags made of some pieces, by default of all; pieces of a bag follow each other."""
-        pieces = np.arange(self.pieces.n_bags)[kept]
-        sizes = self.pieces.sizes[pieces]
-        _, starts, code = np.unique(self._bag[pieces], return_index=True, return_inverse=True)
-        return TrainingBags(
-            pieces=pieces,
-            weights=sizes / np.bincount(code, sizes)[code],
-            starts=starts,
-            proportion=self.pieces.clipped_proportions[pieces[starts], 1],
-            n_instances=int(sizes.sum()),
-        )
+            train = check_bag_target(y[rows])
+            check_contrast(train)
+        folds.append(Fold(train, rows, part, out_rows))
+    return folds

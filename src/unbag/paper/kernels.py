@@ -1,11 +1,7 @@
-"""Kernels of instances and of bags, computed in blocks so that little more than the result is held.
-
-In a kernel between bags, a bag stands for the mean of its instances in the RKHS.
-"""
+"""Kernels of instances, computed in blocks so that little more than the result is held."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -13,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice
 from unbag._threads import physical_memory
-from unbag.bags.bags import Bags
 from unbag.models.base import row_blocks
 
 KERNELS = ("rbf", "linear", "precomputed")
@@ -39,13 +33,10 @@ class Kernel:
     gamma: float = 1.0
 
     def block(self, X: NDArray[Any], Z: Any, dtype: DTypeLike) -> NDArray[Any]:
-        """Kernel (n_rows, n_points) between the rows of X and points Z, which a given kernel has no need of.
-
-        Products are taken in double precision and rounded at the end only: far from the origin,
-        a distance is a small difference of large numbers.
-        """
+        """Kernel (n_rows, n_points) between the rows of X and the points Z; a given one is X itself."""
         if self.name == "precomputed":
             return X.astype(dtype, copy=False)
+        # far from the origin a distance is a small difference of large numbers
         X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
         product = X @ Z.T
         if self.name == "linear":
@@ -57,18 +48,15 @@ class Kernel:
         return np.exp(np.minimum(product.astype(dtype, copy=False), 0))
 
     def matrix(self, X: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-        """Make the symmetric kernel matrix of the rows of X, each block off the diagonal once."""
+        """Symmetric kernel matrix of the rows of X, each block off the diagonal made once."""
         if self.name == "precomputed":
             return X.astype(dtype)
-        X = X.astype(np.float64, copy=False)
         K = np.empty((len(X), len(X)), dtype=dtype)
         blocks = row_blocks(len(X))
         for i, rows in enumerate(blocks):
             for columns in blocks[i:]:
                 part = self.block(X[rows], X[columns], dtype)
-                K[rows, columns] = part
-                if columns != rows:
-                    K[columns, rows] = part.T
+                K[columns, rows], K[rows, columns] = part.T, part
         return K
 
     def expand(self, X: NDArray[Any], Z: Any, coef: NDArray[Any]) -> NDArray[Any]:
@@ -109,36 +97,3 @@ def check_kernel_memory(n: int, itemsize: int) -> None:
             f"The kernel matrix of {n:,} instances would take {need / 1e9:,.0f} GB and this machine "
             f"has {total / 1e9:,.0f} GB; use unbag.LLPClassifier, whose kernel has landmarks."
         )
-
-
-# --- kernels between bags -------------------------------------------------------------------------
-
-
-def mean_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Iterator[tuple[Ints, Floats]]:
-    """Mean of the kernel from instances to bags, a block of instances after the other.
-
-    Yields rows of X, bag after bag, and their means, of shape (n_rows, n_bags). Of the instance
-    kernel, only one block is held at a time.
-    """
-    order = np.argsort(bags.index, kind="stable")
-    blocks = [order[rows] for rows in row_blocks(len(order))]
-    for rows in blocks:
-        sums = np.zeros((len(rows), bags.n_bags))
-        for columns in blocks:
-            if kernel.name == "precomputed":
-                block = kernel.block(X[np.ix_(rows, columns)], None, np.float64)
-            else:
-                block = kernel.block(X[rows], X[columns], np.float64)
-            present, starts = np.unique(bags.index[columns], return_index=True)
-            sums[:, present] += np.add.reduceat(block, starts, axis=1)
-        yield rows, sums / bags.sizes
-
-
-def bag_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Floats:
-    """Mean of the kernel over all pairs of instances of two bags, for any two bags."""
-    K = np.zeros((bags.n_bags, bags.n_bags))
-    for rows, means in mean_kernel(kernel, X, bags):
-        present, starts = np.unique(bags.index[rows], return_index=True)
-        K[present] += np.add.reduceat(means, starts, axis=0)
-    K /= bags.sizes[:, None]
-    return (K + K.T) / 2

@@ -37,9 +37,8 @@ from unbag.models.checks import check_alphas
 from unbag.models.threads import few_blas_threads
 from unbag.observations.losses import ClassLoss, get_loss
 from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
-from unbag.paper.lbfgs import minimise
+from unbag.paper.lbfgs import FunctionSpace, KernelSpace, LinearSpace, minimise
 from unbag.paper.objectives import Criterion, Objective
-from unbag.paper.spaces import FunctionSpace, KernelSpace, LinearSpace
 
 Selection = Literal["pooled", "folds"]
 
@@ -288,7 +287,7 @@ class RiskClassifier(BagClassifier):
     def _space(self, X: Any, n_outputs: int) -> FunctionSpace:
         """The functions to choose from; a kernel and its points are kept for predictions."""
         if self.kernel == "linear":
-            return LinearSpace(X, n_outputs, fit_intercept=True)
+            return LinearSpace(X, n_outputs)
         check_choice(self.precision, _PRECISIONS, "precision")
         dtype = np.dtype(_PRECISIONS[self.precision])
         self.kernel_ = make_kernel(self.kernel, self.gamma, X)

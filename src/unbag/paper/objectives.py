@@ -29,8 +29,7 @@ class Objective(Criterion, Protocol):
     An objective of your own:
 
     >>> import numpy as np
-    >>> from unbag.paper.lbfgs import minimise
-    >>> from unbag.paper.spaces import LinearSpace
+    >>> from unbag.paper.lbfgs import LinearSpace, minimise
     >>> class Squares:
     ...     n_outputs = 1
     ...
@@ -40,7 +39,7 @@ class Objective(Criterion, Protocol):
     ...     def value_and_gradient(self, scores, problem):
     ...         rest = scores - np.array([1.0, 3.0, 5.0])
     ...         return (rest**2).sum(axis=(1, 2)) / 2, rest
-    >>> space = LinearSpace(np.array([[0.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
+    >>> space = LinearSpace(np.array([[0.0], [1.0], [2.0]]), n_outputs=1)
     >>> one = np.zeros(1)
     >>> solution = minimise(Squares(), space, penalty=one, problem=one.astype(int))
     >>> solution.theta.round(6)  # slope and intercept

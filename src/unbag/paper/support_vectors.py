@@ -53,6 +53,23 @@ class Machine:
         """Scores of the training instances."""
         return self.expansion + self.intercept
 
+    def scaled(self, C: float, tol: float) -> Machine | None:
+        """The machine with coefficients times C/C₀, if that is the solution for C.
+
+        While C is so small that all instances of one class are at the bound, it is.
+        """
+        coef, expansion = self.coef * (C / self.C), self.expansion * (C / self.C)
+        sign = np.where(self.labels, 1.0, -1.0)
+        gap, size = sign - expansion, sign * coef
+        may_grow, may_shrink = size < C * (1 - 1e-9), size > C * 1e-9
+        highest = gap[np.where(self.labels, may_grow, may_shrink)].max(initial=-np.inf)
+        lowest = gap[np.where(self.labels, may_shrink, may_grow)].min(initial=np.inf)
+        if not highest - lowest < tol:
+            return None
+        free = may_grow & may_shrink
+        intercept = gap[free].mean() if free.any() else (highest + lowest) / 2
+        return Machine(self.labels, C, coef, expansion, float(intercept))
+
 
 def train_machine(
     K: Vector,

@@ -17,6 +17,7 @@ from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.checks import check_alphas
 from unbag.observations.losses import get_loss
+from unbag.paper.lbfgs import FunctionSpace
 from unbag.paper.minimisation import (
     PenaltyFits,
     RiskClassifierCV,
@@ -25,7 +26,6 @@ from unbag.paper.minimisation import (
     fit_penalties,
 )
 from unbag.paper.objectives import Criterion, Objective
-from unbag.paper.spaces import FunctionSpace
 from unbag.weights import check_contrast
 from unbag_bench.methods.centred_space import CentredKernelSpace
 from unbag_bench.methods.published_methods import BagTask, PublishedMethod, get_method
