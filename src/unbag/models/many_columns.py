@@ -1,14 +1,18 @@
 """The mixed model of very many columns: nothing is as large as their number squared.
 
 Instead of H, products Hx are used (`unbag.models.newton.Curvature`), each of which costs about as
-much as a gradient. In coefficients divided by their σ the matrix of a Newton step is I + M with
-M = S^{−½}HS^{−½}, which has about as many large eigenvalues as bags tell of directions. So
+much as a gradient. In coefficients divided by their σ, information is M = S^{−½}HS^{−½} and that of
+the prior the identity. Lanczos' method gives an orthonormal basis Q of products of M with a vector
+b, in which M is a small tridiagonal T = QᵀMQ, so that for any function
 
-- Newton steps come from conjugate gradients, cut short where the likelihood is convex;
-- effective degrees of freedom are edf_k = E[z_kᵀ(z − (I + M)⁻¹z)_k] over random signs z, with a
-  variance of at most 2 edf for each z (Hutchinson);
-- log |I + M| comes from the same conjugate gradients, by the tridiagonal matrices that their
-  coefficients make (stochastic Lanczos quadrature).
+    f(M) b ≈ |b| Q f(T) e₁,    bᵀ f(M) b ≈ |b|² e₁ᵀ f(T) e₁.
+
+With λ₊ = max(λ, 0), since directions in which the likelihood is convex count as unknown,
+
+- a Newton step is f(M) times the gradient, f(λ) = 1/(1 + λ₊);
+- effective degrees of freedom are edf_k = E[z_kᵀ(f(M)z)_k] over random signs z, f(λ) = λ₊/(1 + λ₊),
+  with a variance of at most 2 edf for each z (Hutchinson);
+- log |I + M| = E[zᵀf(M)z], f(λ) = log(1 + λ₊).
 
 The dispersion is taken to be 1 and, where variances of bags are estimated, bags to have no leverage:
 both would need covariances.
@@ -18,7 +22,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -31,16 +35,41 @@ from unbag.models.variances import Posterior, VarianceComponents
 # Random signs by which traces are estimated.
 _PROBES = 6
 
-# Conjugate gradients end at this share of the first residual, or after so many steps.
-_PRECISION = 1e-3
-_MOST_STEPS = 100
+# A basis ends where the residual of (I + M)x = b is this share of b, or at so many vectors.
+_PRECISION = 0.02
+_MOST_VECTORS = 60
+
+# Information of constants over that of their prior, which is flat.
+_FLAT = 1e4
 
 
-class Solved(NamedTuple):
-    """Solutions of (I + M)x = b for some b (n_vectors, n), and log |I + M| by each of them."""
+class Krylov(NamedTuple):
+    """A basis for functions of M times each of some vectors.
 
-    x: Floats
-    log_determinants: Floats
+    Attributes
+    ----------
+    norms : ndarray of shape (n_vectors,)
+    basis : ndarray of shape (n_basis, n_vectors, n)
+    values : ndarray of shape (n_vectors, n_basis)
+        Eigenvalues of T, negative ones as zero.
+    vectors : ndarray of shape (n_vectors, n_basis, n_basis)
+        Eigenvectors of T, in columns.
+    """
+
+    norms: Floats
+    basis: Floats
+    values: Floats
+    vectors: Floats
+
+    def apply(self, function: Callable[[Floats], Floats]) -> Floats:
+        """f(M)b: (n_vectors, n)."""
+        first = self.vectors[:, 0] * function(self.values)
+        weights = np.einsum("mij,mj->im", self.vectors, first) * self.norms
+        return np.einsum("im,imn->mn", weights, self.basis, optimize=True)
+
+    def form(self, function: Callable[[Floats], Floats]) -> Floats:
+        """bᵀf(M)b: (n_vectors,)."""
+        return self.norms**2 * (self.vectors[:, 0] ** 2 * function(self.values)).sum(axis=1)
 
 
 def maximise_by_products(
@@ -70,23 +99,20 @@ def maximise_by_products(
     converged, n_iter = False, 0
     while True:
         S = np.tile(components.precision, len(theta))
-        curvature = likelihood.curvature(theta)
-        scale, constants = _scales(curvature.times, S, shape)
+        times = likelihood.curvature(theta).times
+        scale = _scales(times, S, shape)
 
-        def matrix(x: Floats, scale: Floats = scale, constants: Floats = constants) -> Floats:
-            product = curvature.times((x * scale).reshape(-1, *shape)).reshape(len(x), -1) * scale  # noqa: B023
-            # what softmax leaves free, a constant added to all scores
-            free = x[:, constants > 0]
-            product[:, constants > 0] += free.mean(axis=1, keepdims=True) * (shape[0] > 1)
-            return product + x * (constants == 0)
+        def matrix(x: Floats, scale: Floats = scale, times: Any = times) -> Floats:
+            return times((x * scale).reshape(-1, *shape)).reshape(len(x), -1) * scale
 
         slope = at.gradient.ravel() - S * theta.ravel()
-        solved = conjugate_gradients(matrix, np.vstack([slope * scale, signs]))
-        step = solved.x[0] * scale
+        krylov = lanczos(matrix, np.vstack([slope * scale, signs]))
+        step = krylov.apply(lambda values: 1.0 / (1.0 + values))[0] * scale
         promised = float(slope @ step)
-        used = (signs * (signs - solved.x[1:])).mean(axis=0)
+        used = (signs * krylov.apply(lambda values: values / (1.0 + values))[1:]).mean(axis=0)
         edf = np.array([max(float(used[own].sum()), 0.0) for own in components.places])
-        posterior = Posterior(np.empty((0, 0)), edf, float(solved.log_determinants[1:].mean()))
+        log_det = float(krylov.form(np.log1p)[1:].mean()) - 2.0 * float(np.log(scale[S == 0]).sum())
+        posterior = Posterior(np.empty((0, 0)), edf, log_det)
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
         change = turn = 0.0
         if bag_effect is None:
@@ -133,79 +159,56 @@ def maximise_by_products(
     )
 
 
-def conjugate_gradients(matrix: Callable[[Floats], Floats], b: Floats) -> Solved:
-    """Solve (I + M)x = b for some vectors at once, as far as the matrix is positive.
+def lanczos(matrix: Callable[[Floats], Floats], b: Floats, precision: float = _PRECISION) -> Krylov:
+    """A basis for functions of a symmetric matrix M times some vectors.
 
     Parameters
     ----------
     matrix : callable
-        Products of vectors (n_vectors, n) with I + M.
+        Products of vectors (n_vectors, n) with M.
     b : ndarray of shape (n_vectors, n)
+    precision : float
+        Norm of the residual of (I + M)x = b over that of b at the end.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.models.many_columns import conjugate_gradients
-    >>> A = np.diag([1.0, 2.0, 4.0])
-    >>> solved = conjugate_gradients(lambda x: x @ A, np.ones((1, 3)))
-    >>> solved.x.round(3), solved.log_determinants.round(3)
-    (array([[1.  , 0.5 , 0.25]]), array([2.079]))
+    >>> from unbag.models.many_columns import lanczos
+    >>> M = np.diag([0.0, 1.0, 3.0])
+    >>> krylov = lanczos(lambda x: x @ M, np.ones((1, 3)))
+    >>> krylov.apply(lambda values: 1 / (1 + values)).round(3)
+    array([[1.  , 0.5 , 0.25]])
+    >>> krylov.form(np.log1p).round(3)  # log |I + M|
+    array([2.079])
     """
-    x, r, p = np.zeros_like(b), b.copy(), b.copy()
-    square = (r**2).sum(axis=1)
-    least = _PRECISION**2 * square
-    going = square > 0
-    lengths: list[list[float]] = [[] for _ in b]
-    ratios: list[list[float]] = [[] for _ in b]
-    for number in range(min(_MOST_STEPS, 2 * b.shape[1])):
-        if not going.any():
+    norms = np.linalg.norm(b, axis=1)
+    q, before = b / np.maximum(norms, 1e-300)[:, None], np.zeros_like(b)
+    most = min(_MOST_VECTORS, b.shape[1])
+    T = np.zeros((len(b), most, most))
+    basis, link = [], np.zeros(len(b))
+    for i in range(most):
+        basis.append(q)
+        rest = matrix(q) - link[:, None] * before
+        T[:, i, i] = (rest * q).sum(axis=1)
+        rest -= T[:, i, i, None] * q
+        link, before = np.linalg.norm(rest, axis=1), q
+        values, vectors = np.linalg.eigh(T[:, : i + 1, : i + 1])
+        values = np.maximum(values, 0.0)
+        last = np.abs((vectors[:, i] * vectors[:, 0] / (1.0 + values)).sum(axis=1))
+        if i + 1 == most or (link * last <= precision).all():
             break
-        product = matrix(p)
-        along = (p * product).sum(axis=1)
-        convex = going & (along <= 1e-10 * (p**2).sum(axis=1))
-        if number == 0:
-            x[convex] = b[convex]
-        going = going & ~convex
-        length = np.where(going, square / np.where(going, along, 1.0), 0.0)
-        x += length[:, None] * p
-        r -= length[:, None] * product
-        new = (r**2).sum(axis=1)
-        ratio = np.where(going, new / np.where(square > 0, square, 1.0), 0.0)
-        for i in np.flatnonzero(going):
-            lengths[i].append(float(length[i]))
-            ratios[i].append(float(ratio[i]))
-        going = going & (new > least)
-        p = np.where(going[:, None], r + ratio[:, None] * p, p)
-        square = np.where(going, new, square)
-    found = [_log_determinant(a, c, b.shape[1]) for a, c in zip(lengths, ratios, strict=True)]
-    return Solved(x, np.array(found))
+        # a basis that is complete goes on with zeros
+        link = np.where(link > 1e-10 * (1.0 + np.abs(values).max(axis=1)), link, 0.0)
+        T[:, i, i + 1] = T[:, i + 1, i] = link
+        q = np.where(link[:, None] > 0, rest / np.where(link > 0, link, 1.0)[:, None], 0.0)
+    return Krylov(norms, np.array(basis), values, vectors)
 
 
-def _log_determinant(lengths: list[float], ratios: list[float], n: int) -> float:
-    """N times the first entry of log T, for the tridiagonal T of conjugate gradients."""
-    if not lengths:
-        return 0.0
-    a, c = 1.0 / np.array(lengths), np.array(ratios[:-1])
-    diagonal = a.copy()
-    diagonal[1:] += c * a[:-1]
-    beside = np.sqrt(c) * a[:-1]
-    T = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
-    values, vectors = np.linalg.eigh(T)
-    return n * float(vectors[0] ** 2 @ np.log(np.maximum(values, 1e-12)))
-
-
-def _scales(
-    times: Callable[[Floats], Floats], S: Floats, shape: tuple[int, int]
-) -> tuple[Floats, Floats]:
-    """Standard deviations of coefficients, of constants by what the data say, and which these are."""
+def _scales(times: Callable[[Floats], Floats], S: Floats, shape: tuple[int, int]) -> Floats:
+    """Standard deviations of coefficients; of constants by what the data say."""
     directions = np.zeros((shape[0], *shape))
     for a in range(shape[0]):
         directions[a, a, 0] = 1.0
     own = np.array([product[a, 0] for a, product in enumerate(times(directions))])
-    constants = np.zeros(shape)
-    constants[:, 0] = 1.0
-    scale = np.zeros(shape)
-    scale[:, 0] = 1.0 / np.sqrt(np.maximum(own, 1e-12))
-    flat = constants.ravel()
-    scale = np.where(flat > 0, scale.ravel(), 1.0 / np.sqrt(np.where(flat > 0, 1.0, S)))
-    return scale, flat
+    free = np.repeat(np.maximum(own, 1e-12) / _FLAT, shape[1])
+    return 1.0 / np.sqrt(np.where(S == 0, free, S))
