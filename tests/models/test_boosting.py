@@ -441,6 +441,8 @@ def test_saved_and_loaded(tmp_path):
         ("left_child=", "left_child=0", "a branch leads nowhere"),
         ("split_feature=", "split_feature=9", "there is no such column"),
         ("leaf_value=", "leaf_value=1.0", "its leaf_value has not 2 entries"),
+        ("leaf_value=", "leaf_value=inf 0.5", "its leaf_value is not finite"),
+        ("threshold=", "threshold=nan", "its threshold is not finite"),
         ("threshold=", "threshold=5.0", "there is no such set of categories"),
         ("cat_boundaries=", "cat_boundaries=0 9", "its cat_threshold has not 9 entries"),
         ("is_linear=", "is_linear=1", "a leaf is no constant"),

@@ -1,8 +1,10 @@
 """A model file reads, writes and runs nothing: the attack is real, and refused."""
 
+import copy
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
@@ -12,8 +14,11 @@ from sklearn.preprocessing import StandardScaler
 
 from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.tables.model_contents import check_model_settings
+from unbag.tables import make_classifier
+from unbag.tables.features import make_features
+from unbag.tables.model_contents import check_parts, is_trusted
 from unbag.tables.persistence import load_model, save_model
+from unbag.testing import all_estimators
 
 BAGS = make_gaussian_bags(n_bags=6, bag_size=5, random_state=0)
 
@@ -75,7 +80,155 @@ def test_types_that_look_things_up_in_native_code(tmp_path):
 
 def test_positions_beyond_the_end_of_a_sparse_matrix():
     matrix = sparse.csr_array(np.eye(3))
-    check_model_settings({"matrix": matrix}, ())
+    check_parts({"matrix": matrix})
     matrix.indices[0] = 10**6
     with pytest.raises(ValueError, match="indices"):
-        check_model_settings({"matrix": matrix}, ())
+        check_parts({"matrix": matrix})
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """A model of every kind of part, fitted; tests forge copies of it."""
+    bags = make_gaussian_bags(n_bags=12, bag_size=20, n_features=2, random_state=0)
+    rng, n = np.random.default_rng(0), len(bags.X)
+    words = ["red", "green", "blue", "black", "white", "grey"]
+    X = pd.DataFrame(bags.X, columns=["a", "b"]).assign(
+        c=np.resize(["x", "y", "z", None], n),
+        s=[" ".join(rng.choice(words, 5)) for _ in range(n)],
+    )
+    X.loc[:2, "c"], X.loc[::9, "a"] = "rare", np.nan
+    linear = make_classifier("linear").fit(X, bags.y)
+    return X, linear, make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(X, bags.y)
+
+
+def forged_vocabulary(mixed, _):
+    mixed[0]._words[0].vectorizers_[0].vocabulary_["red"] = 10**9
+
+
+def forged_codes(_, encoded):
+    encoded[0].named_transformers_["categories"][-1]._default_to_infrequent_mappings[0][-1] = 10**6
+
+
+def forged_columns(_, encoded):
+    encoded[0].named_transformers_["categories"][-1]._n_features_outs = [1]
+
+
+def forged_levels(mixed, _):
+    mixed[-1]._encoder.levels[0] += ["more"] * 1000
+
+
+def forged_scores(mixed, _):
+    mixed[-1]._theta[:] = np.nan
+
+
+def forged_means(mixed, _):
+    mixed[-1]._terms[0]._means = mixed[-1]._terms[0]._means[:1]
+
+
+def forged_places(mixed, _):
+    mixed[-1]._encoder._numbers[0] = 1
+
+
+def forged_gaps(_, encoded):
+    encoded[0].named_transformers_["numbers"].missing_columns_ = np.array([10**6])
+
+
+def forged_prior(mixed, _):
+    mixed[-1].class_prior_ = np.array([0.2, 0.2])
+
+
+def forged_without(mixed, _):
+    del mixed[-1].tol
+
+
+def forged_method(mixed, _):
+    mixed[-1].decision_function = bytes
+
+
+def forged_type(_, encoded):
+    encoded[0].named_transformers_["numbers"].dtype = "U1000000000"
+
+
+def forged_processes(_, encoded):
+    encoded[0].n_jobs = 10**5
+
+
+def forged_entries(_, encoded):
+    encoded[0].named_transformers_["numbers"].more_ = np.empty(0, dtype="U100000000")
+
+
+def forged_repeats(mixed, _):
+    nest = [0]
+    for _ in range(40):
+        nest = [nest] * 2
+    mixed[-1].coef = nest
+
+
+FORGERIES = {
+    forged_vocabulary: "words whose places",
+    forged_codes: "another number of columns than categories",
+    forged_columns: "another number of columns than categories",
+    forged_levels: "terms do not fit its columns or coefficients",
+    forged_scores: "not finite",
+    forged_means: "a NumberTerm whose _means does not fit",
+    forged_places: "terms do not fit its columns or coefficients",
+    forged_gaps: "missing_columns_ leads nowhere",
+    forged_prior: "class_prior_ does not add up to 1",
+    forged_without: "without tol",
+    forged_method: "decision_function is no method",
+    forged_type: "dtype='U1000000000'",
+    forged_processes: "n_jobs=100000",
+    forged_entries: "entries of 400,000,000 bytes",
+    forged_repeats: "a part is there too often",
+}
+
+
+@pytest.mark.parametrize("forge", FORGERIES, ids=lambda forge: forge.__name__)
+def test_shapes_that_would_reach_beyond_an_array_or_blow_up(forge, parts):
+    X, *models = parts
+    for model in models:
+        check_parts(model)
+        model.decision_function(X)
+    models = copy.deepcopy(models)
+    forge(*models)
+    with pytest.raises(ValueError, match=re.escape(FORGERIES[forge])):
+        check_parts(models)
+
+
+def test_a_network_that_is_larger_than_its_weights():
+    pytest.importorskip("torch")
+    from unbag import LLPNeuralClassifier
+
+    model = LLPNeuralClassifier(max_epochs=1).fit(BAGS.X, BAGS.y)
+    check_parts(model)
+    model.hidden = (10**6, 10**6)
+    with pytest.raises(ValueError, match="more weights than there are in the file"):
+        check_parts(model)
+
+
+# --- types --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unbag.observations.losses.get_loss",  # a function
+        "unbag.observations.losses.np",  # a module
+        "unbag.models.mixed.BaseEstimator",  # not here
+        "unbag.models.LLPClassifier",  # not its own name
+        "unbag.models.nowhere.Model",
+        "unbag.cli.main",
+        "unbag.models.newton.BagLikelihood",  # ours, but no part of a fitted model
+        "unbag_bench.methods.published.PublishedClassifierCV",  # another package
+        "unbagged.models.Model",
+        "unbag",
+        "",
+    ],
+)
+def test_what_is_not_ours(name):
+    assert not is_trusted(name)
+
+
+def test_every_estimator_is_trusted():
+    types = [estimator for _, estimator in all_estimators()]
+    assert all(is_trusted(f"{found.__module__}.{found.__name__}") for found in types)

@@ -35,10 +35,10 @@ from unbag import (
 )
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
-from unbag.tables import model_archive
+from unbag.tables import persistence
 from unbag.tables.features import DatetimeFeatures, make_features
 from unbag.tables.mixed_features import MixedFeatures
-from unbag.tables.persistence import TREES, describe_model, load_model, save_model
+from unbag.tables.persistence import UntrustedTypesError, describe_model, load_model, save_model
 from unbag.testing import all_estimators
 
 sio = pytest.importorskip("skops.io")
@@ -190,9 +190,9 @@ class TestRoundTrip:
     def test_trees_need_trust(self, learner, tmp_path):
         model = learner.fit(BINARY.X, BINARY.labels)
         path = save_model(model, tmp_path / "m.unbag")
-        with pytest.raises(ValueError, match=r"not trusted: sklearn.*forged tree can crash"):
+        with pytest.raises(UntrustedTypesError, match="not trusted: sklearn") as caught:
             load_model(path)
-        assert_same(model, load_model(path, trusted=TREES).model)
+        assert_same(model, load_model(path, trusted=caught.value.types).model)
 
     def test_sparse_parts(self, tmp_path):
         path = save_model({"matrix": sparse.csr_array(np.eye(3))}, tmp_path / "m.unbag")
@@ -225,7 +225,7 @@ class TestRoundTrip:
 
     def test_header_has_a_limit(self, tmp_path):
         with pytest.raises(ValueError, match="schema and metadata take"):
-            save_model(SMALL, tmp_path / "m.unbag", metadata={"a": "x" * model_archive.MAX_HEADER})
+            save_model(SMALL, tmp_path / "m.unbag", metadata={"a": "x" * persistence.MAX_HEADER})
 
     def test_model_that_could_not_be_loaded_is_not_saved(self, tmp_path):
         model = make_pipeline(FunctionTransformer(lambda X: X), LLPClassifier(kernel=None))
@@ -471,7 +471,7 @@ class TestForeignAndDamagedFiles:
             describe_model(tmp_path / "m.unbag")
 
     def test_absurd_sizes(self, intact, tmp_path, monkeypatch):
-        path = forge(tmp_path / "m.unbag", b"?", metadata={"a": "x" * model_archive.MAX_HEADER})
+        path = forge(tmp_path / "m.unbag", b"?", metadata={"a": "x" * persistence.MAX_HEADER})
         with pytest.raises(ValueError, match=r"bytes for its header\.json; at most 16,000,000"):
             describe_model(path)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -479,7 +479,7 @@ class TestForeignAndDamagedFiles:
         with pytest.raises(ValueError, match="is not stored as save_model does"):
             describe_model(path)
         path.write_bytes(intact)
-        monkeypatch.setattr(model_archive, "MAX_PAYLOAD", 1000)
+        monkeypatch.setattr(persistence, "MAX_PAYLOAD", 1000)
         with pytest.raises(ValueError, match=r"bytes for its model\.skops; at most 1,000"):
             load_model(path)
 
@@ -492,7 +492,7 @@ class TestForeignAndDamagedFiles:
         sparse.save_npz(matrix, sparse.csr_matrix((1, 100_000)))
         np.savez_compressed(matrix, data=np.zeros(100_000))
         state = node("SparseMatrixNode", "scipy.sparse._base", "spmatrix", type="scipy", file="x")
-        monkeypatch.setattr(model_archive, "MAX_PAYLOAD", 100_000)
+        monkeypatch.setattr(persistence, "MAX_PAYLOAD", 100_000)
         with pytest.raises(ValueError, match="absurd size"):
             load_model(forge(path, forged_skops(state, x=matrix.getvalue())))
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from importlib import import_module
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -318,13 +319,14 @@ def _fields(lines: str) -> dict[str, str]:
 
 def _check_tree(tree: dict[str, str], n_features: int) -> None:
     n_leaves, n_sets = _whole(tree["num_leaves"]), _whole(tree["num_cat"])
-    _check_length(tree, "leaf_value", n_leaves)
+    _check_floats(tree, "leaf_value", n_leaves, isfinite)
     if _whole(tree["is_linear"]) != 0:
         raise ValueError("a leaf is no constant")
     n_nodes = n_leaves - 1
     if n_nodes == 0:
         return
-    _check_length(tree, "threshold", n_nodes)
+    # splits by whether a value is there have an infinite one
+    _check_floats(tree, "threshold", n_nodes, lambda value: not isnan(value))
     _check_inside(_numbers(tree, "split_feature", n_nodes), 0, n_features, "column")
     for side in ("left_child", "right_child"):
         for node, child in enumerate(_numbers(tree, side, n_nodes)):
@@ -361,6 +363,14 @@ def _numbers(tree: dict[str, str], name: str, length: int) -> list[int]:
 def _check_length(tree: dict[str, str], name: str, length: int) -> None:
     if length < 1 or len(tree[name].split()) != length:
         raise ValueError(f"its {name} has not {length} entries")
+
+
+def _check_floats(
+    tree: dict[str, str], name: str, length: int, sound: Callable[[float], bool]
+) -> None:
+    _check_length(tree, name, length)
+    if not all(sound(float(value)) for value in tree[name].split()):
+        raise ValueError(f"its {name} is not finite")
 
 
 def _check_inside(values: list[int] | list[float], low: int, end: int, what: str) -> None:

@@ -1,66 +1,176 @@
-"""What a model may hold that comes from a file: parts that only compute, with settings that only compute.
+"""What a model may hold that comes from a file: parts that only compute, of the shapes that these have.
 
-Types alone are not enough. A `CountVectorizer` is a harmless type, but with ``input="filename"`` it
-opens the file that each row names; a `Pipeline` with a ``memory`` writes to it. So each part that
-was built is looked at before anybody gets it.
+Types alone are not enough. A `CountVectorizer` is a harmless type, but with ``input="filename"`` it opens
+the file that each row names, and with a forged vocabulary it sends native code beyond the end of an array.
+So types are held against a list before anything is built, and each part that was built is looked at before
+anybody gets it.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.preprocessing import OneHotEncoder
 
-# Modules of scikit-learn whose estimators read nothing but what they are given, and look up nothing
-# in native code by numbers from the file.
-_HARMLESS = (
-    "sklearn._loss.",
-    "sklearn.compose.",
-    "sklearn.decomposition._pca",
-    "sklearn.decomposition._truncated_svd",
-    "sklearn.ensemble.",  # the trees themselves are of types that are not trusted
-    "sklearn.feature_extraction.text",
-    "sklearn.feature_selection.",
-    "sklearn.impute._base",
-    "sklearn.kernel_approximation",
-    "sklearn.linear_model.",
-    "sklearn.metrics._scorer",
-    "sklearn.model_selection.",
-    "sklearn.naive_bayes",
-    "sklearn.pipeline",
-    "sklearn.preprocessing.",
-    "sklearn.random_projection",
-    "sklearn.tree.",
-    "sklearn.utils.",
-)
+from unbag.models.mixed import LLPClassifier, TermSummary
+from unbag.observations.losses import ClassLoss
+from unbag.terms.base import Term
+from unbag.terms.categories import CategoryTerm
+from unbag.terms.design import layout
+from unbag.terms.encoding import TableEncoder
+from unbag.terms.kernel import KernelTerm
+from unbag.terms.numbers import NumberTerm
+from unbag.terms.sparse import SparseTerm
 
-_WORDS = r"(?u)\b\w\w+\b"  # scikit-learn's default; other patterns can take for ever on a text
-# settings by name, in any part, and what each may be
+# Estimators of scikit-learn that only compute, by NumPy, whatever they are given but for what is checked below.
+_SCIKIT_LEARN = {
+    f"sklearn.{name}"
+    for name in (
+        "compose._column_transformer.ColumnTransformer",
+        "compose._column_transformer.make_column_selector",
+        "decomposition._pca.PCA",
+        "decomposition._truncated_svd.TruncatedSVD",
+        "feature_extraction.text.CountVectorizer",
+        "feature_extraction.text.TfidfTransformer",
+        "feature_extraction.text.TfidfVectorizer",
+        "frozen._frozen.FrozenEstimator",
+        "impute._base.SimpleImputer",
+        "linear_model._logistic.LogisticRegression",
+        "metrics._scorer._PassthroughScorer",
+        "model_selection._search.GridSearchCV",
+        "pipeline.FeatureUnion",
+        "pipeline.Pipeline",
+        "preprocessing._data.MinMaxScaler",
+        "preprocessing._data.RobustScaler",
+        "preprocessing._data.StandardScaler",
+        "preprocessing._encoders.OneHotEncoder",
+        "preprocessing._encoders.OrdinalEncoder",
+        "preprocessing._function_transformer.FunctionTransformer",
+    )
+}
+
+# What of this package and of NumPy is no class of a fitted model; the functions only read the columns of a table.
+_OTHERS = {
+    "numpy.dtype",
+    "unbag.paper.kernels.Kernel",
+    "unbag.tables.features.category_columns",
+    "unbag.tables.features.datetime_columns",
+    "unbag.tables.features.number_columns",
+    "unbag.tables.features.text_columns",
+    "unbag.tables.features.text_groups",
+    "unbag.tables.mixed_features.text_groups",
+}
+
+# What a fitted model of this package is made of, and where such classes live.
+_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, TableEncoder, Term, TermSummary)
+_HOMES = ("model_selection", "models", "observations", "paper", "tables", "terms")
+
+# Settings by name, in any part, and what each may be.
 _SETTINGS: dict[str, tuple[Any, ...]] = {
     "input": ("content",),
     "memory": (None,),
     "analyzer": ("word", "char", "char_wb"),
-    "token_pattern": (_WORDS, r"(?u)\b\w+\b", None),
+    # scikit-learn's own; others can take for ever on a text
+    "token_pattern": (r"(?u)\b\w\w+\b", r"(?u)\b\w+\b", None),
     "strip_accents": (None, "ascii", "unicode"),
+    "dtype": ("float32", "float64", np.float32, np.float64, np.int64),
+    "drop": (None,),
 }
+# Lengths of what parts of this package have learnt: what has the same letter has the same length.
+_SHAPES: dict[str, dict[str, tuple[str, ...]]] = {
+    "NumberTerm": {
+        "places": ("p",),
+        "columns": ("p",),
+        "_gappy": ("g",),
+        "_means": ("p+g",),
+        "_scales": ("p+g",),
+        "names": ("p+g",),
+    },
+    "KernelTerm": {
+        "_landmarks": ("m", "d"),
+        "_codes": ("m", "c"),
+        "_transform": ("m", "k"),
+        "_mean": ("k",),
+        "names": ("k",),
+    },
+    "NumericFeatures": {
+        "feature_names_in_": ("n",),
+        "kinds_": ("n",),
+        "medians_": ("n",),
+        "missing_columns_": ("g",),
+        "means_": ("n+g",),
+        "scales_": ("n+g",),
+    },
+    "DatetimeFeatures": {"feature_names_in_": ("n",), "periods_": ("n",)},
+    "TfidfText": {"feature_names_in_": ("n",), "vectorizers_": ("n",)},
+    "MixedFeatures": {
+        "_numbers": ("n",),
+        "kinds_": ("n",),
+        "_categories": ("c",),
+        "levels_": ("c",),
+        "_times": ("t",),
+        "_periods": ("t",),
+        "_texts": ("s",),
+        "_words": ("s",),
+        "_components": ("s",),
+    },
+    "LLPBoostingClassifier": {
+        "start_coef_": ("o", "f"),
+        "start_intercept_": ("o",),
+        "start_fill_": ("f",),
+        "classes_": ("k",),
+        "class_prior_": ("k",),
+        "empirical_prior_": ("k",),
+    },
+    "LLPEnsembleClassifier": {"estimators_": ("e",), "weights_": ("e",)},
+}
+# Positions, and the length that they are below.
+_PLACES = {"NumberTerm": {"_gappy": "p"}, "NumericFeatures": {"missing_columns_": "n"}}
+
+# Parts that would start as many processes as a file says.
+_IN_ONE_PROCESS = ("ColumnTransformer", "FeatureUnion")
+# Bytes of one entry of an array of text.
+_LONGEST_ENTRY = 1 << 20
+# Parts that are counted as often as they are there, for each that is there once.
+_MOST_OFTEN = 1000
+
+
+def is_trusted(name: str) -> bool:
+    """Whether this is the full name of a type, or function, of this package that a model may hold."""
+    if name in _OTHERS or name in _SCIKIT_LEARN:
+        return True
+    module, _, attribute = name.rpartition(".")
+    package, _, home = module.partition(".")
+    if package != "unbag" or home.split(".")[0] not in _HOMES:
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    if not isinstance(found, type) or found.__module__ != module:
+        return False
+    return issubclass(found, _FAMILIES)
 
 
 def foreign_types(payload: ZipFile) -> set[str]:
-    """Types of scikit-learn in a file of skops that could do more than compute."""
+    """Types of scikit-learn in a file of skops that are not on the list."""
     schema = json.loads(payload.read("schema.json"))
     named = {
         f"{node['__module__']}.{node['__class__']}"
         for node in _nodes(schema)
         if isinstance(node.get("__module__"), str) and isinstance(node.get("__class__"), str)
     }
-    return {
-        name for name in named if name.startswith("sklearn.") and not name.startswith(_HARMLESS)
-    }
+    return {name for name in named if name.startswith("sklearn.")} - _SCIKIT_LEARN
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
@@ -74,50 +184,194 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
             waiting.extend(node)
 
 
-def check_model_settings(model: Any, trusted: Collection[str]) -> None:
-    """Refuse a model of which a part would read, write or call anything.
+def check_parts(model: Any, trusted: Collection[str] = ()) -> None:
+    """Refuse a model of which a part would do more than compute, or has not the shape of such a part.
 
     Parameters
     ----------
     model : object
         As it was built from a file.
     trusted : collection of str
-        Full names of types and functions that may do so.
+        Full names of types and functions that are not looked at.
     """
-    seen: set[int] = set()
-    waiting = [model]
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen or isinstance(part, str | bytes | int | float | None):
-            continue
-        seen.add(id(part))
-        if isinstance(part, dict):
-            waiting.extend([*part.keys(), *part.values()])
-        elif isinstance(part, list | tuple | set | frozenset):
-            waiting.extend(part)
-        elif isinstance(part, np.ndarray):
-            if part.dtype == object:
-                waiting.extend(part.ravel().tolist())
-        elif sparse.issparse(part):
-            _check_matrix(part)
-        elif callable(part) and not isinstance(part, BaseEstimator):
-            _check_function(part, trusted)
-        elif hasattr(part, "__dict__"):
-            if _name(type(part)) not in trusted:
-                _check_part(part)
-            waiting.extend(vars(part).values())
+    sizes: dict[int, int] = {}
+    kept: list[Any] = []  # so that no address is used twice
+    size = _check(model, trusted, sizes, kept)
+    if size > _MOST_OFTEN * (len(sizes) + 100):
+        raise ValueError("a part is there too often: written out it would be of absurd size")
+
+
+def _check(part: Any, trusted: Collection[str], sizes: dict[int, int], kept: list[Any]) -> int:
+    """Check a part and what is in it; return how many parts that are, those of lists counted each time."""
+    if part is None or isinstance(part, str | bytes | int | float):
+        return 1
+    if id(part) in sizes:
+        return sizes[id(part)]
+    sizes[id(part)] = 1
+    kept.append(part)
+    inside: list[Any] = []
+    if isinstance(part, dict):
+        inside = [*part.keys(), *part.values()]
+    elif isinstance(part, list | tuple | set | frozenset):
+        inside = list(part)
+    elif isinstance(part, np.ndarray | np.generic):
+        if part.dtype.itemsize > _LONGEST_ENTRY:
+            raise ValueError(f"it has an array of entries of {part.dtype.itemsize:,} bytes")
+        inside = part.ravel().tolist() if part.dtype == object else []
+    elif sparse.issparse(part):
+        _check_matrix(part)
+    elif hasattr(part, "__qualname__") or (callable(part) and not hasattr(part, "__dict__")):
+        _check_function(part, trusted)
+    elif hasattr(part, "__dict__"):
+        if _name(type(part)) not in trusted:
+            _check_part(part)
+        inside = list(vars(part).values())
+    size = 1 + sum(_check(one, trusted, sizes, kept) for one in inside)
+    sizes[id(part)] = size
+    return size
 
 
 def _check_part(part: Any) -> None:
+    """Check the settings of an object, and the shapes of what it has learnt."""
+    kind, is_ours = type(part).__name__, type(part).__module__.startswith("unbag.")
     for name, value in vars(part).items():
-        allowed = _SETTINGS.get(name)
-        if allowed is None or not isinstance(part, BaseEstimator):
-            continue
-        if not any(value is one or (isinstance(one, str) and value == one) for one in allowed):
+        if callable(getattr(type(part), name, None)):
+            raise ValueError(f"it has a {kind} whose {name} is no method")
+        allowed = _SETTINGS.get(name) if isinstance(part, BaseEstimator) else None
+        if allowed is not None and not _is_one_of(value, allowed):
+            words = repr(value) if isinstance(value, str) else type(value).__name__
             raise ValueError(
-                f"it has a {type(part).__name__} with {name}={value!r}, which can do more than "
-                f"compute; if you know who made the file, trust {_name(type(part))!r}"
+                f"it has a {kind} with {name}={words}, which can do more than compute; if you know "
+                f"who made the file, trust {_name(type(part))!r}"
             )
+        is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        if is_ours and is_float and not np.isfinite(value).all():
+            raise ValueError(f"it has a {kind} with numbers in {name} that are not finite")
+    if kind in _IN_ONE_PROCESS and part.n_jobs not in (None, 1):
+        raise ValueError(f"it has a {kind} with n_jobs={part.n_jobs!r}")
+    for name in type(part)._get_param_names() if isinstance(part, BaseEstimator) else ():
+        if name not in vars(part):
+            raise ValueError(f"it has a {kind} without {name}")
+    if is_ours:
+        _check_shapes(part, kind)
+    if isinstance(part, CountVectorizer):
+        _check_vocabulary(part)
+    elif isinstance(part, OneHotEncoder):
+        _check_codes(part)
+    elif isinstance(part, LLPClassifier) and hasattr(part, "_terms"):
+        _check_mixed(part)
+    elif hasattr(part, "weights_") and hasattr(part, "hidden"):
+        _check_network(part)
+
+
+def _is_one_of(value: Any, allowed: tuple[Any, ...]) -> bool:
+    return any(value is one or (isinstance(one, str) and value == one) for one in allowed)
+
+
+def _check_vocabulary(words: CountVectorizer) -> None:
+    """Places of words become positions in sparse matrices, which native code believes."""
+    places = getattr(words, "vocabulary_", words.vocabulary)
+    if places is None:
+        return
+    if not isinstance(places, dict) or not all(
+        isinstance(place, int | np.integer) for place in places.values()
+    ):
+        raise ValueError("it has words without places")
+    if sorted(places.values()) != list(range(len(places))):
+        raise ValueError("it has words whose places are not those of columns")
+
+
+def _check_codes(encoder: OneHotEncoder) -> None:
+    """Codes of categories become positions in sparse matrices, too."""
+    own = vars(encoder)
+    if "categories_" not in own:
+        return
+    counts = [len(categories) for categories in own["categories_"]]
+    maps = own.get("_default_to_infrequent_mappings", [None] * len(counts))
+    if len(maps) != len(counts):
+        raise ValueError(
+            "it has a OneHotEncoder that takes rare categories of other columns together"
+        )
+    for i, codes in enumerate(maps):
+        if codes is None:
+            continue
+        whole = isinstance(codes, np.ndarray) and codes.dtype.kind == "i" and codes.ndim == 1
+        if not whole or len(codes) != counts[i] or not len(codes) or codes.min() < 0:
+            raise ValueError("it has a OneHotEncoder with codes that are none")
+        counts[i] = int(codes.max()) + 1
+    if list(own["_n_features_outs"]) != counts:
+        raise ValueError("it has a OneHotEncoder of another number of columns than categories")
+
+
+def _check_shapes(part: Any, kind: str) -> None:
+    """Arrays and lists of a part of this package fit each other."""
+    own, sizes = vars(part), dict[str, int]()
+    for name, letters in _SHAPES.get(kind, {}).items():
+        value = own.get(name)
+        if value is None:
+            continue
+        shape = value.shape if isinstance(value, np.ndarray) else (len(value),)
+        wanted = [
+            sum(sizes.setdefault(one, found) for one in letter.split("+"))
+            for letter, found in zip(letters, shape, strict=False)
+        ]
+        if len(shape) != len(letters) or wanted != list(shape):
+            raise ValueError(f"it has a {kind} whose {name} does not fit the rest of it")
+    for name in {"class_prior_", "empirical_prior_"} & own.keys():
+        shares = np.asarray(own[name], dtype=float)
+        if (
+            shares.shape != part.classes_.shape
+            or (shares < 0).any()
+            or abs(shares.sum() - 1) > 1e-6
+        ):
+            raise ValueError(f"it has a {kind} whose {name} does not add up to 1")
+    for name, letter in _PLACES.get(kind, {}).items():
+        value = np.asarray(own.get(name, ()))
+        whole = value.dtype.kind == "i" and 0 <= value.min(initial=0) <= value.max(initial=0)
+        if value.size and not (whole and value.max() < sizes[letter]):
+            raise ValueError(f"it has a {kind} whose {name} leads nowhere")
+
+
+def _check_mixed(model: LLPClassifier) -> None:
+    """Terms of a mixed model fit its table and its coefficients."""
+    f = model.function_
+    encoder, (n_outputs, n_columns) = f.encoder, f.theta.shape
+    numbers, categories = vars(encoder)["_numbers"], vars(encoder)["_categories"]
+    columns, n = layout(f.terms)
+    fits = [
+        sorted([*numbers, *categories]) == list(range(model.n_features_in_)),
+        len(numbers) == len(encoder.number_names),
+        len(categories) == len(encoder.category_names) == len(encoder.levels),
+        list(f.columns) == columns and n == n_columns,
+        n_outputs == f.offset.size == (1 if len(model.classes_) == 2 else len(model.classes_)),
+        f.theta.dtype.kind == f.offset.dtype.kind == "f",
+    ]
+    for term in f.terms:
+        own = vars(term)
+        of_numbers = own["_numbers"] if isinstance(term, KernelTerm) else [term]
+        places = [one.places for one in of_numbers if isinstance(one, NumberTerm)]
+        fits += [bool(((at >= 0) & (at < len(numbers))).all()) for at in places]
+        if isinstance(term, CategoryTerm):
+            fits.append(0 <= own["_place"] < len(categories))
+            fits.append(len(encoder.levels[own["_place"]]) == len(term.names))
+        elif isinstance(term, SparseTerm):
+            fits.append(len(term.names) == len(numbers) and own["_scale"] > 0)
+        elif isinstance(term, KernelTerm):
+            width = sum(len(vars(one)["_means"]) for one in own["_numbers"])
+            fits.append(own["_landmarks"].shape[1] == width and own["_gamma"] > 0)
+            fits.append(own["_codes"].shape[1] == len(categories))
+    if not all(fits):
+        raise ValueError("it has a mixed model whose terms do not fit its columns or coefficients")
+
+
+def _check_network(model: Any) -> None:
+    """A network is made by its settings before its weights are put into it."""
+    if callable(model.module):
+        return
+    sizes = [*model.input_shape_, *np.atleast_1d(model.hidden).astype(int).tolist()]
+    needed = sum(a * b for a, b in pairwise(sizes))
+    if needed > sum(weights.size for weights in model.weights_.values()):
+        raise ValueError("it has a network of more weights than there are in the file")
 
 
 def _check_matrix(matrix: Any) -> None:
@@ -132,7 +386,7 @@ def _check_function(function: Any, trusted: Collection[str]) -> None:
     if isinstance(function, np.ufunc | type):
         return
     name = _name(function)
-    if not name.startswith("unbag.") and not (name.startswith("sklearn.")) and name not in trusted:
+    if not name.startswith("unbag.") and name not in trusted:
         raise ValueError(f"it calls {name}; if you know who made the file, trust {name!r}")
 
 

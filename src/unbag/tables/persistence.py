@@ -1,87 +1,42 @@
 """Fitted models in files: saved whole or not at all, and opened without running foreign code.
 
-The archive that such a file is, is in `unbag.tables.model_archive`.
+A model file is a ZIP archive, not compressed, with two members::
 
-Unlike a pickle, such a file names the types it holds, and nothing is built before all of them have
-been found on a list: the plain types, NumPy arrays and scikit-learn estimators that skops trusts,
-and the classes of this package that a fitted model is made of. The checksum guards against damage
-only: a forged file can have a checksum that fits.
+    header.json   what the file is: format, date, versions, SHA-256 of the model, schema, metadata
+    model.skops   the model, in the format of skops
+
+Unlike a pickle, it names the types it holds, and nothing is built before all of them have been found
+on a list (`unbag.tables.model_contents`). The checksum guards against damage only: a forged file can
+have a checksum that fits.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import importlib
-import io
 import json
 import os
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
-
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import BaseCrossValidator
 
 from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
-from unbag.models.mixed import TermSummary
-from unbag.observations.losses import ClassLoss
-from unbag.tables.model_archive import (
-    FORMAT,
-    FORMAT_VERSION,
-    HEADER,
-    MAX_HEADER,
-    MAX_PAYLOAD,
-    PAYLOAD,
-    check_unpacked_size,
-    open_archive,
-    read_header,
-    read_member,
-    reason_of,
-)
-from unbag.tables.model_contents import check_model_settings, foreign_types
-from unbag.terms.base import Term
-from unbag.terms.encoding import TableEncoder
+from unbag.tables.model_contents import check_parts, foreign_types, is_trusted
 
 __all__ = ["ModelFile", "describe_model", "load_model", "save_model"]
 
-# Types that skops leaves out because scikit-learn does not check the node numbers in them: those
-# of a forged file can crash the process at the first prediction. For files of known origin.
-TREES = (
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.tree._tree.Tree",
-)
-
-# Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
-# given; the functions only read the columns of a table. Of the classifiers of boosting
-# libraries, settings can come back, but no trees: these are of types that are not here.
-_PARTS = {
-    "numpy.dtype",
-    "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "unbag.tables.features.category_columns",
-    "unbag.tables.features.number_columns",
-    "unbag.tables.features.text_columns",
-    "unbag.tables.features.datetime_columns",
-    "unbag.tables.mixed_features.text_groups",
-    "unbag.paper.kernels.Kernel",
-}
-
-# What a fitted model of this package is made of, and where such classes live.
-_FAMILIES = (
-    BaseEstimator,
-    BaseCrossValidator,
-    ClassLoss,
-    TableEncoder,
-    Term,
-    TermSummary,
-)
-_HOMES = ("model_selection", "models", "observations", "paper", "tables", "terms")
+FORMAT = "unbag model"
+FORMAT_VERSION = 1
+HEADER, PAYLOAD = "header.json", "model.skops"
+MAX_HEADER = 16_000_000
+MAX_PAYLOAD = 16 * 1024**3
 
 # The parts of scikit-learn that import other array libraries, and hold no estimator.
 _ARRAY_LIBRARIES = tuple(
@@ -201,8 +156,7 @@ def load_model(
         The file.
     trusted : list of str or type, default=()
         Types to trust beyond those of scikit-learn and this package, such as your own
-        transformers, by their full names. The pair ``unbag.tables.persistence.TREES`` lets in tree
-        ensembles of scikit-learn, which a forged file could use to crash the process.
+        transformers, by their full names.
 
     Returns
     -------
@@ -231,9 +185,9 @@ def load_model(
     """
     names = _type_names(trusted)
     path = Path(path)
-    with open_archive(path) as archive:
-        header = read_header(path, archive)
-        payload = read_member(path, archive, PAYLOAD)
+    with _open_archive(path) as archive:
+        header = _read_header(path, archive)
+        payload = _read_member(path, archive, PAYLOAD)
     if hashlib.sha256(payload).hexdigest() != header["sha256"]:
         raise ValueError(f"{path} is damaged: its model does not match its checksum.")
     return ModelFile(
@@ -272,8 +226,8 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     ('unbag model', 1)
     """
     path = Path(path)
-    with open_archive(path) as archive:
-        return read_header(path, archive)
+    with _open_archive(path) as archive:
+        return _read_header(path, archive)
 
 
 def _skops() -> Any:
@@ -292,7 +246,7 @@ def _serialise(model: Any) -> bytes:
     except Exception as error:  # whatever the parts of a model raise
         raise ValueError(
             f"This {type(model).__name__} cannot be saved, as one of its parts cannot be written "
-            f"to a file and read again: {reason_of(error)}"
+            f"to a file and read again: {_reason_of(error)}"
         ) from None
     if len(payload) > MAX_PAYLOAD:
         raise ValueError(
@@ -318,28 +272,23 @@ def _build(
     """Build the model, after all its types have been found trusted."""
     skops = _skops()
     try:
-        check_unpacked_size(payload)
+        _check_unpacked_size(payload)
         types = skops.get_untrusted_types(data=payload)
-        refused = [name for name in types if not (name in trusted or _is_trusted(name))]
-        with zipfile.ZipFile(io.BytesIO(payload)) as parts:
+        refused = [name for name in types if not (name in trusted or is_trusted(name))]
+        with zipfile.ZipFile(BytesIO(payload)) as parts:
             refused += sorted(foreign_types(parts) - {*refused, *trusted})
         if not refused:
             model = skops.loads(payload, trusted=types)
-            check_model_settings(model, trusted)
+            check_parts(model, trusted)
             return model
     except Exception as error:  # a forged model can make any of its parts fail
         written = ", ".join(f"{name} {number}" for name, number in versions.items())
         raise ValueError(
-            f"The model in {path}, written by {written}, cannot be built here: {reason_of(error)}"
+            f"The model in {path}, written by {written}, cannot be built here: {_reason_of(error)}"
         ) from None
-    advice = "If you know who made the file and trust these types"
-    if set(refused) <= set(TREES):
-        advice = (
-            "A forged tree can crash the process, so if you know who made the file, and only then"
-        )
     raise UntrustedTypesError(
-        f"{path} holds types that are not trusted: {', '.join(refused)}. {advice}, load it with "
-        f"trusted={refused}.",
+        f"{path} holds types that are not trusted: {', '.join(refused)}. If you know who made the file "
+        f"and trust these types, load it with trusted={refused}.",
         refused,
     )
 
@@ -369,18 +318,109 @@ def _check_json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _is_trusted(name: str) -> bool:
-    """Whether this is the full name of a class that a fitted model may hold."""
-    if name in _PARTS:
-        return True
-    module, _, attribute = name.rpartition(".")
-    package, _, home = module.partition(".")
-    if package != "unbag" or home.split(".")[0] not in _HOMES:
-        return False
+# --- archives -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a model file; a pickle is refused."""
     try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError:
-        return False
-    if not isinstance(found, type) or found.__module__ != module:
-        return False
-    return issubclass(found, _FAMILIES)
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise OSError(f"there is no file {path}") from None
+    except OSError as error:
+        reason = "it is a folder" if path.is_dir() else error.strerror
+        raise OSError(f"{path} cannot be read: {reason}") from None
+    with file:
+        start = file.read(4)
+        if not start:
+            raise ValueError(f"{path} is empty.")
+        if start[0] == 0x80:
+            raise ValueError(
+                f"{path} looks like a pickle, which is never opened here because that runs the "
+                "code in it; save models with unbag.tables.persistence.save_model."
+            )
+        if start != b"PK\x03\x04":
+            raise ValueError(f"{path} is no model file: neither unbag fit nor save_model wrote it.")
+        try:
+            archive = zipfile.ZipFile(file)
+        except Exception as error:  # zipfile has no one error for damage
+            raise ValueError(f"{path} is damaged or cut short: {_reason_of(error)}") from None
+        with archive:
+            yield archive
+
+
+def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Read what the file says it is, if it is whole and of a version that is known."""
+    names = archive.namelist()
+    if HEADER not in names:
+        with path.open("rb") as file:
+            if file.read(30 + len(HEADER)).endswith(HEADER.encode()):
+                # what was found is the end of the model inside, itself a ZIP archive
+                raise ValueError(f"{path} is damaged or cut short: its end is missing.")
+        raise ValueError(f"{path} is a ZIP archive but no model file: it holds no {HEADER}.")
+    text = _read_member(path, archive, HEADER)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{path} is no model file: its header does not say so.")
+    written = header.get("format_version")
+    if type(written) is not int or written < 1:
+        raise ValueError(f"{path} has a header without a format version.")
+    if written > FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {written} and this version of unbag reads versions up to "
+            f"{FORMAT_VERSION}: update unbag to load it."
+        )
+    versions, schema = header.get("versions"), header.get("schema")
+    complete = (
+        isinstance(versions, dict)
+        and isinstance(header.get("sha256"), str)
+        and (schema is None or isinstance(schema, dict))
+        and isinstance(header.get("metadata"), dict)
+    )
+    if not complete or sorted(names) != [HEADER, PAYLOAD]:
+        raise ValueError(f"{path} is damaged: its header or its model is not as it should be.")
+    return header
+
+
+def _read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
+    """Read a member whose declared size is believable."""
+    member = archive.getinfo(name)
+    limit = MAX_HEADER if name == HEADER else MAX_PAYLOAD
+    if member.file_size > limit:
+        raise ValueError(
+            f"{path} claims {member.file_size:,} bytes for its {name}; at most {limit:,} are read."
+        )
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size > path.stat().st_size:
+        raise ValueError(f"{path} is damaged: its {name} is not stored as save_model does.")
+    try:
+        content = archive.read(member)
+    except Exception as error:  # zipfile has no one error for damage
+        raise ValueError(f"{path} is damaged: {_reason_of(error)}") from None
+    return content
+
+
+def _check_unpacked_size(content: bytes) -> None:
+    """Refuse archives that say they unpack to more than they should: skops does not compress."""
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        members = archive.infolist()
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > len(content):
+            raise ValueError("its parts claim to be larger than the file.")
+        # sparse matrices are archives of their own, and these are compressed
+        for member in members:
+            with archive.open(member) as file:
+                if file.read(2) != b"PK":
+                    continue
+            with zipfile.ZipFile(BytesIO(archive.read(member))) as matrix:
+                if sum(part.file_size for part in matrix.infolist()) > MAX_PAYLOAD:
+                    raise ValueError("it unpacks to an absurd size.")
+
+
+def _reason_of(error: Exception) -> str:
+    """What went wrong, in a line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else f"{type(error).__name__}."
