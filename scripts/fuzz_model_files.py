@@ -252,7 +252,10 @@ def forge_array(rng: random.Random, _: Any, parts: dict[str, bytes]) -> None:
     """Change entries, shape or type of an array."""
     names = [name for name in parts if name.endswith(".npy")]
     name = rng.choice(names)
-    array = np.load(io.BytesIO(parts[name]), allow_pickle=False)
+    try:
+        array = np.load(io.BytesIO(parts[name]), allow_pickle=False)
+    except ValueError:  # forged before
+        return
     what = rng.choice(["entry", "entry", "shorter", "longer", "turned", "type", "other", "bytes"])
     if what == "entry" and array.size and array.dtype.kind in "if":
         array = array.copy()
@@ -325,7 +328,7 @@ def forge(payload: bytes, rng: random.Random) -> bytes:
 # --- trying them ----------------------------------------------------------------------------------
 
 
-def try_file(payload: bytes, X: Any) -> str:
+def try_file(payload: bytes, X: Any, save: bool = True) -> str:
     """Load and score: what became of it."""
     try:
         model = _build(Path("m.unbag"), payload, (), {"unbag": "0"})
@@ -346,8 +349,11 @@ def try_file(payload: bytes, X: Any) -> str:
             expected = plain_scores(model, X)
         except Exception:
             return "scores, and is beyond the second implementation"
-        if not np.allclose(scores, expected, rtol=1e-6, atol=1e-8, equal_nan=True):
+        sound = np.isfinite(scores) & np.isfinite(expected)  # beyond the largest number, anything
+        if not np.allclose(scores[sound], expected[sound], rtol=1e-6, atol=1e-8):
             raise RuntimeError(f"scores {scores} where the file says {expected}")
+    if not save:  # saving takes as long as all the rest
+        return "scores as it says"
     again = _build(Path("m.unbag"), _serialise(model), (), {"unbag": "0"})
     if not np.array_equal(again.decision_function(X), scores, equal_nan=True):
         raise RuntimeError("another score when saved once more")
@@ -374,7 +380,7 @@ def work(first: int, step: int, end: float, at: Any, counts: Any, findings: Path
         name = names[number % len(names)]
         payload = forge(sound[name], rng)
         try:
-            found = try_file(payload, rows[name])
+            found = try_file(payload, rows[name], save=rng.random() < 0.1)
         except Exception:
             found = "FINDING"
             (findings / f"{number}.txt").write_text(f"{name}\n{traceback.format_exc()}")

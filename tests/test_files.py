@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from child_process import run_in_child
 from unbag._files import check_place, whole_file, write_whole
 
 
@@ -51,3 +52,17 @@ def test_errors_of_the_system_name_the_file(tmp_path):
         write_whole(tmp_path, "x")
     with pytest.raises(OSError, match=r"the folder of .*note\.txt does not exist"):
         check_place(tmp_path / "nowhere" / "note.txt")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_two_writers_leave_a_whole_file_at_any_time(tmp_path):
+    path = write_whole(tmp_path / "note.txt", "a" * 100_000)
+
+    def write(letter):
+        for _ in range(40):
+            write_whole(path, letter * 100_000)
+
+    found = set()
+    run_in_child(lambda: write("a"), lambda _: (write("b"), found.add(path.read_text())))
+    assert found | {path.read_text()} <= {"a" * 100_000, "b" * 100_000}
+    assert list(tmp_path.iterdir()) == [path]

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -216,6 +217,97 @@ def refusing(folder, function):
         return function(path, *arguments, **options)
 
     return refuse
+
+
+# --- a strange environment ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def words(folder):
+    """A table with letters beyond ASCII, and the scores of the usual way to call."""
+    visits = folder / "words.csv"
+    frame = pd.read_parquet(folder / "visits.parquet").head(30)
+    frame.assign(region="Münster", note="größer €").to_csv(visits, index=False)
+    out = folder / "words-scores.csv"
+    arguments = ["predict", folder / "model.unbag", visits, "--keep", "note", "-q", "-o", out]
+    assert main(list(map(str, arguments))) == 0
+    return visits, out.read_bytes()
+
+
+ENVIRONMENTS = {
+    "no HOME": {"HOME": None, "USER": None},
+    "no TMPDIR": {"TMPDIR": "/nowhere", "TMP": "/nowhere", "TEMP": "/nowhere"},
+    "C": {"LC_ALL": "C", "LANG": "C"},
+    "ASCII": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+    "cp1252": {"PYTHONIOENCODING": "cp1252"},
+}
+
+
+@pytest.mark.parametrize("kind", ENVIRONMENTS)
+def test_scores_are_the_same_bytes_in_a_strange_environment(kind, words, folder):
+    """From standard input, which needs a temporary file, to standard output, in UTF-8."""
+    changed = os.environ | ENVIRONMENTS[kind]
+    environment = {name: value for name, value in changed.items() if value is not None}
+    call = [sys.executable, "-m", "unbag", "predict", folder / "model.unbag", "-"]
+    call += ["--keep", "note", "-o", "-"]
+    result = subprocess.run(
+        call, input=words[0].read_bytes(), capture_output=True, env=environment, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, words[1])
+    assert b"Traceback" not in result.stderr
+
+
+@on_posix
+@pytest.mark.parametrize("reader", ["closed", "gone", "full"])
+def test_nobody_reads_the_output(reader, words, folder):
+    """No traceback: nothing is lost but what nobody takes, and a full device is an error."""
+    command = f"{sys.executable} -m unbag predict {folder}/model.unbag {words[0]} -o -"
+    ends = {"closed": ">&-", "gone": "--chunk-rows 1 | head -c 1 >/dev/null", "full": "> /dev/full"}
+    bash = ["bash", "-o", "pipefail", "-c", f"{command} {ends[reader]}"]
+    result = subprocess.run(bash, capture_output=True, text=True, check=False)
+    assert "Traceback" not in result.stderr
+    assert result.returncode == (1 if reader == "full" else result.returncode)
+    assert ("No space left on device" in result.stderr) == (reader == "full")
+
+
+@on_posix
+def test_too_little_memory_says_what_it_needed(folder, tmp_path):
+    """30 million rows, 240 MB in memory, in a process that may take 150 MB more."""
+    import resource
+
+    pd.DataFrame({"region": np.zeros(30_000_000)}).to_parquet(tmp_path / "large.parquet")
+    out, said = tmp_path / "s.csv", tmp_path / "stderr"
+    out.write_bytes(b"as it was")
+
+    def work():
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * os.sysconf("SC_PAGE_SIZE") + 150_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        sys.stderr = said.open("w")
+        call = ["inspect", tmp_path / "large.parquet", folder / "regions.csv"]
+        code = main([*map(str, call), "--bag", "region", "--positives", "conversions"])
+        sys.stderr.close()
+        os._exit(code)
+
+    assert os.waitstatus_to_exitcode(run_in_child(work)) == 1
+    assert re.search(r"error: .*(memory|malloc).*\d", said.read_text())
+    assert out.read_bytes() == b"as it was"
+
+
+@on_posix
+def test_two_commands_write_one_file(folder, tmp_path):
+    """The file is all of one or all of the other, and nothing else is left."""
+    out = tmp_path / "s.csv"
+    call = [sys.executable, "-m", "unbag", "predict", folder / "model.unbag"]
+    call += [folder / "visits.parquet", "-q", "--chunk-rows", "50", "-o", out]
+    rules = (["--threshold", "0.1"], ["--threshold", "0.9"])
+    running = [subprocess.Popen([*call, *rule]) for rule in rules]
+    assert [one.wait() for one in running] == [0, 0]
+    found = pd.read_csv(out)
+    assert list(tmp_path.iterdir()) == [out]
+    assert len(found) == 600
+    above = [(found["class"] == (found["probability"] > limit)).all() for limit in (0.1, 0.9)]
+    assert sum(above) == 1
 
 
 # --- files that are not sound -------------------------------------------------------------------

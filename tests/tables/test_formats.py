@@ -373,6 +373,28 @@ def test_no_query_reaches_another_file(tmp_path):
             open_table(tmp_path / "t.sqlite", query=query).read()
 
 
+def test_views_in_a_file_reach_no_other_file(tmp_path):
+    """A file that was made to read another one when somebody opens it."""
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute(f"create view v as select * from read_csv('{tmp_path}/secret.csv')")
+        assert connection.sql("from v").fetchall() == [(1,)]  # the attack is real
+    connection = sqlite3.connect(tmp_path / "t.sqlite")
+    connection.execute("create view v as select load_extension('x') as a")
+    connection.commit()
+    for name in ("t.duckdb", "t.sqlite"):
+        with pytest.raises(ValueError, match=f"{name} cannot be read as"):
+            open_table(tmp_path / name).read()
+
+
+def test_a_query_cannot_loosen_the_engine(tmp_path):
+    in_duckdb(as_text(people()), tmp_path / "t.duckdb")
+    for change in ("enable_external_access = true", "memory_limit = '100GB'"):
+        query = f"select 1 as a; set {change}; select 2 as a"
+        with pytest.raises(ValueError, match="cannot be read as duckdb"):
+            open_table(tmp_path / "t.duckdb", query=query).read()
+
+
 def test_a_url_by_its_only_table_and_without_its_password(tmp_path):
     in_sqlite(as_text(people()), tmp_path / "t.sqlite")
     assert open_table(f"sqlite:///{tmp_path}/t.sqlite").names == list(people())

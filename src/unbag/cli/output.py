@@ -30,8 +30,9 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def show(text: str) -> None:
-    """Print a result."""
-    print(safe(text))
+    """Print a result; what the console cannot show is written as an escape."""
+    code = sys.stdout.encoding or "utf-8"
+    print(safe(text).encode(code, "backslashreplace").decode(code))
 
 
 def say(*remarks: str) -> None:

@@ -262,7 +262,10 @@ def _write(frames: Iterator[Any], output: str) -> int:
     n_rows = 0
     for frame in frames:
         text = as_text(frame, header=not n_rows)
-        sys.stdout.write(safe(text) if _on_terminal() else text)
+        if _on_terminal():
+            sys.stdout.write(safe(text))
+        else:  # UTF-8 and "\n", whatever the console takes
+            sys.stdout.buffer.write(text.encode())
         n_rows += len(frame)
     return n_rows
 

@@ -55,6 +55,7 @@ def open_duckdb(file: TableFile, options: Options) -> Source:
     """Open a DuckDB file, which no query can change, and from which none reads other files."""
     duckdb = optional("duckdb", "a DuckDB file", "databases")
     closed = {"enable_external_access": "false", "memory_limit": _MEMORY}
+    closed["lock_configuration"] = "true"
 
     @contextmanager
     def relation(query: str) -> Iterator[Any]:

@@ -338,9 +338,16 @@ def _check_mixed(model: LLPClassifier) -> None:
     encoder, (n_outputs, n_columns) = f.encoder, f.theta.shape
     numbers, categories = vars(encoder)["_numbers"], vars(encoder)["_categories"]
     columns, n = layout(f.terms)
+    names = getattr(model, "feature_names_in_", [f"x{i}" for i in range(model.n_features_in_)])
+    places = [
+        *zip(encoder.number_names, numbers, strict=True),
+        *zip(encoder.category_names, categories, strict=True),
+    ]
     fits = [
         sorted([*numbers, *categories]) == list(range(model.n_features_in_)),
         len(numbers) == len(encoder.number_names),
+        all(name == str(names[place]) for name, place in places),
+        all(levels == sorted(set(levels)) for levels in encoder.levels),
         len(categories) == len(encoder.category_names) == len(encoder.levels),
         list(f.columns) == columns and n == n_columns,
         n_outputs == f.offset.size == (1 if len(model.classes_) == 2 else len(model.classes_)),
@@ -349,8 +356,8 @@ def _check_mixed(model: LLPClassifier) -> None:
     for term in f.terms:
         own = vars(term)
         of_numbers = own["_numbers"] if isinstance(term, KernelTerm) else [term]
-        places = [one.places for one in of_numbers if isinstance(one, NumberTerm)]
-        fits += [bool(((at >= 0) & (at < len(numbers))).all()) for at in places]
+        taken = [one.places for one in of_numbers if isinstance(one, NumberTerm)]
+        fits += [bool(((at >= 0) & (at < len(numbers))).all()) for at in taken]
         if isinstance(term, CategoryTerm):
             fits.append(0 <= own["_place"] < len(categories))
             fits.append(len(encoder.levels[own["_place"]]) == len(term.names))
