@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "page_meta",
     "pages_beside",
     "reference_pages",
 ]
@@ -40,6 +41,8 @@ pygments_style = "tango"
 
 # --- docstrings ---------------------------------------------------------------------------------
 
+# `unbag.bag_target` in a docstring is a link
+default_role = "py:obj"
 autodoc_typehints = "none"
 maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
@@ -80,7 +83,9 @@ html_css_files = ["site.css"]
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
+html_logo = html_favicon = "_static/logo.svg"
 html_theme_options = {
+    "logo": {"text": f"unbag {release}"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "show_toc_level": 2,
@@ -90,4 +95,4 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": [], "install": [], "changes": []}
+html_sidebars = {name: [] for name in ("index", "install", "is-this-for-me", "changes", "files/**")}

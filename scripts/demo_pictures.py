@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.image import imread, imsave
 
 from unbag.cli.demonstration import demonstrate
 
@@ -27,6 +29,19 @@ def main() -> None:
         )
         with mpl.rc_context({**style, "savefig.dpi": 130}):
             result.draw(PICTURES / f"demo-{name}.png")
+        cut(PICTURES / f"demo-{name}.png")
+
+
+def cut(path: Path) -> None:
+    """Save the three panels one by one, which a phone shows below each other."""
+    pixels = imread(path)
+    width = pixels.shape[1]
+    ink = np.flatnonzero((pixels != pixels[:1, :1]).any(axis=(0, 2)))
+    gaps, middles = np.diff(ink), (ink[1:] + ink[:-1]) // 2
+    near = [np.abs(middles - third * width / 3) < width / 15 for third in (1, 2)]
+    cuts = [int(middles[(gaps * close).argmax()]) for close in near]
+    for number, part in enumerate(np.split(pixels, cuts, axis=1), start=1):
+        imsave(path.with_stem(f"{path.stem}-{number}"), part)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ ELSEWHERE = {
     "howto/networks.md",  # tests/torch/test_page.py
     "index.md",  # the same as that of the README
 }
-WRITTEN = {"_build", "api", "gallery", "tutorials"}
+WRITTEN = {"_build", "api", "files", "gallery", "tutorials"}
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not WRITTEN & set(page.parts)]
 
 

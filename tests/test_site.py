@@ -17,7 +17,7 @@ MADE = {"changes.md", "contributing.md", "conduct.md", "security.md"}  # copies,
 DOCS = sorted(
     path
     for path in (ROOT / "docs").rglob("*.md")
-    if path.name not in MADE and not {"_build", "api", "gallery"} & set(path.parts)
+    if path.name not in MADE and not {"_build", "api", "files", "gallery"} & set(path.parts)
 )
 PAGES = [
     *sorted(ROOT.glob("*.md")),
@@ -83,17 +83,31 @@ def test_the_reference_names_each_object_by_a_path_that_leads_to_it():
     script.check_nothing_is_missing()
 
 
-def test_links_to_results_are_downloads_on_the_site():
+def test_links_to_the_repository_lead_to_pages_of_the_site():
     script = load(ROOT / "docs" / "_ext" / "pages_beside.py")
     page = ROOT / "docs" / "project" / "coverage.md"
     app = SimpleNamespace(env=SimpleNamespace(doc2path=lambda _: str(page)))
     source = [
-        "[a](../../benchmarks/results/bounds.md#x) [b](coverage.md#y) [c](../../CHANGELOG.md#z)"
+        "[a](../../benchmarks/README.md#x) [b](coverage.md#y) [c](../../CHANGELOG.md#z) "
+        "[d](../../tests/paper/test_weights.py)"
     ]
     script.turn_links(app, "figures", source)
     assert source == [
-        "[a](path:../../benchmarks/results/bounds.md) [b](/project/coverage.md#y) [c](/changes.md#z)"
+        "[a](/files/benchmarks/README.md#x) [b](/project/coverage.md#y) [c](/changes.md#z) "
+        "[d](/files/tests/paper/test_weights.py.md)"
     ]
+
+
+def test_every_option_of_a_command_is_on_its_page_or_on_that_of_shared_ones():
+    script = load(ROOT / "docs" / "_ext" / "reference_pages.py")
+    pages = script.command_pages()
+    shared = pages["commands/options"]
+    assert "``--noise" in shared
+    for name in script.COMMANDS:
+        for action in script._parser(name)._actions:
+            for option in action.option_strings:
+                if option.startswith("--") and option != "--help":
+                    assert f"{option}" in pages[f"commands/{name}"] + shared, (name, option)
 
 
 def test_broken_links_are_found(tmp_path):

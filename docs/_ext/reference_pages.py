@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import inspect
-import io
-import os
 import re
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -15,8 +14,7 @@ from typing import Any
 from docutils.parsers.rst.states import Inliner
 
 import unbag
-from unbag.cli import main
-from unbag.cli.parser import COMMANDS
+from unbag.cli.parser import COMMANDS, make_parser
 
 API = Path(__file__).parents[1] / "api"
 # page, title, packages and modules whose public names stand on it
@@ -53,7 +51,9 @@ ABOVE = {
 }
 # packages that users do not call
 INTERNAL = {"defaults", "observations", "terms"}
-COMMAND_LINE, COLUMNS = "cli", "76"
+COMMAND_LINE = "cli"
+# commands that have an option in the same words, from which on it stands on the page of shared ones
+MANY = 3
 _OF_SCIKIT_LEARN = re.compile(r"set_\w+_request|get_metadata_routing|set_output")
 
 
@@ -102,31 +102,107 @@ def package_page(name: str, title: str, modules: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def command_page() -> str:
-    """What ``--help`` says of each command."""
-    os.environ["COLUMNS"] = COLUMNS  # what a page has room for
-    lines = ["The command line", "================", ""]
-    for command in ("", *COMMANDS):
-        heading = f"unbag {command}".strip()
-        help_text = io.StringIO()
-        with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
-            main([*([command] if command else []), "--help"])
-        lines += [heading, "-" * len(heading), "", ".. code-block:: text", ""]
-        lines += [f"   {line}".rstrip() for line in help_text.getvalue().splitlines()] + [""]
-    return "\n".join(lines)
+def command_pages() -> dict[str, str]:
+    """A page for each command, and one for the options that several share."""
+    parsers = {name: _parser(name) for name in COMMANDS}
+    groups = {name: [g for g in p._action_groups if _shown(g)] for name, p in parsers.items()}
+    number = Counter(
+        entry for own in groups.values() for entry in {e for g in own for e in _entries(g)}
+    )
+    pages = {
+        f"commands/{name}": _command_page(name, parsers[name], groups[name], number)
+        for name in COMMANDS
+    }
+    shared = sorted(entry for entry, times in number.items() if times >= MANY)
+    title = "Options of several commands"
+    pages["commands/options"] = "\n\n".join([f"{title}\n{'=' * len(title)}", *shared, ""])
+    lines = ["Command line", "============", "", "``unbag COMMAND --help`` prints the same.", ""]
+    lines += [".. list-table::", "   :widths: 25 75", ""]
+    for name, does in COMMANDS.items():
+        lines += [f"   * - :doc:`unbag {name} <commands/{name}>`", f"     - {does}"]
+    lines += [
+        "",
+        "Exit codes: 0 success, 1 bad input, 2 usage error, 130 interrupted; `unbag monitor` has two more.",
+        "",
+    ]
+    lines += [
+        ".. toctree::",
+        "   :hidden:",
+        "",
+        *(f"   commands/{name}" for name in (*COMMANDS, "options")),
+        "",
+    ]
+    return pages | {"commands": "\n".join(lines)}
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    commands = make_parser({name})._subparsers._group_actions[0]  # type: ignore[union-attr]
+    return commands.choices[name]  # type: ignore[index,return-value]
+
+
+def _shown(group: Any) -> bool:
+    return any(action.help != argparse.SUPPRESS for action in group._group_actions)
+
+
+def _entries(group: Any) -> list[str]:
+    """Options of a group as entries of a definition list."""
+    found = []
+    for action in group._group_actions:
+        if action.help == argparse.SUPPRESS or action.dest == "help":
+            continue
+        value = "" if action.nargs == 0 else _value(action)
+        names = ", ".join(action.option_strings)
+        default = action.default
+        note = (
+            "" if default in (None, [], {}, False, argparse.SUPPRESS) else f" (default: {default})"
+        )
+        text = " ".join((action.help or "").split()) % vars(action)
+        found.append(f"``{f'{names} {value}'.strip()}``\n    {_literal(text)}{note}")
+    return found
+
+
+def _value(action: Any) -> str:
+    if isinstance(action.metavar, tuple):
+        return " ".join(action.metavar)
+    if action.metavar:
+        return str(action.metavar)
+    return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+
+
+def _literal(text: str) -> str:
+    """Escape what reStructuredText takes for markup; options are literals."""
+    text = re.sub(r"([*`|])|_(?=\W|$)", lambda m: "\\" + m[0], text)
+    return re.sub(r"(?<![\w-])--[a-z][a-z-]*", "``\\g<0>``", text)
+
+
+def _command_page(name: str, parser: Any, groups: list[Any], number: Counter[str]) -> str:
+    title = f"unbag {name}"
+    usage = re.sub(r"\n +", "\n    ", parser.usage)
+    parts = [f"{title}\n{'=' * len(title)}", _literal(parser.description or COMMANDS[name])]
+    parts.append(f".. code-block:: text\n\n   {usage}".replace("\n    ", "\n       "))
+    for group in groups:
+        own = [entry for entry in _entries(group) if number[entry] < MANY]
+        if own:
+            heading = str(group.title).capitalize()
+            parts += [f"{heading}\n{'-' * len(heading)}", *own]
+    if any(number[entry] >= MANY for group in groups for entry in _entries(group)):
+        parts.append("It also takes :doc:`options of several commands <options>`.")
+    epilog = "\n".join(f"   {line}".rstrip() for line in (parser.epilog or "").strip().splitlines())
+    parts.append(f"Examples\n--------\n\n.. code-block:: text\n\n{epilog}")
+    return "\n\n".join(parts) + "\n"
 
 
 def write_pages(_: Any, config: Any) -> None:
     """Write what changed since the last time, and have autosummary look there for names."""
     check_nothing_is_missing()
     pages = {name: package_page(name, title, modules) for name, title, modules in PAGES}
-    pages["commands"] = command_page()
-    API.mkdir(exist_ok=True)
+    pages |= command_pages()
+    (API / "commands").mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
         path = API / f"{name}.rst"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-    config.autosummary_generate = [f"api/{name}.rst" for name in pages]
+    config.autosummary_generate = [f"api/{name}.rst" for name in pages if "command" not in name]
 
 
 def leave_out(_: Any, __: str, name: str, *___: Any) -> bool | None:
