@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -255,7 +256,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
         return (found + offset).T
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
-        if isinstance(X, tuple | dict):
+        if isinstance(X, tuple | dict) and not issparse(X):  # dok_array is a dict
             raise ValueError(
                 f"X is a {type(X).__name__}; several inputs of a network go side by side into one "
                 "array, which the module divides."
