@@ -19,9 +19,9 @@ from unbag.cli.parser import make_parser
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code (0 success, 1 bad input, 2 usage error, 130 interrupted)."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed before the start
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed before the start
+            setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115
     given = list(sys.argv[1:] if arguments is None else arguments)
     # only the command that runs is imported
     name = next((word for word in given if not word.startswith("-")), None)
