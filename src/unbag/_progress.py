@@ -26,7 +26,7 @@ class ColumnProgress:
         self._bar = bar
 
     def of_batch(self, n_columns: int) -> Callable[[int, int], None]:
-        """Make the callback for one batch: it hears of iterations and of columns left."""
+        """Make the callback for one batch: it receives iterations and columns left."""
         left_before = n_columns
 
         def advance(iteration: int, n_left: int) -> None:

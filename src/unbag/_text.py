@@ -17,7 +17,7 @@ _BREAKING = {0x2028, 0x2029, 0xFFFE, 0xFFFF}
 
 
 def shown(name: Any, longest: int | None = None) -> str:
-    """Write a name so that it can be shown anywhere: nothing in it is obeyed.
+    """Write a name so that it can be shown anywhere: nothing in it is executed.
 
     Control characters, and those that turn the direction of writing, are written as escapes.
     HTML has to be escaped on top.

@@ -48,7 +48,7 @@ def check_bag_classifier(estimator: Any) -> None:
     ``sklearn.utils.estimator_checks.check_estimator``. This is what bags add: the shares of classes
     that were learned from and that probabilities are for, classes that agree with scores and with
     probabilities, choices that are among what was tried, scores of bags that were held out,
-    effects of bags, posteriors that add up to counts, linear and kernel expansions. An
+    bag effects, posteriors that add up to counts, linear and kernel expansions. An
     AssertionError says what is broken.
 
     Parameters
@@ -92,15 +92,15 @@ def _check_predictions(model: Any, X: Any, scores: Any) -> None:
     if not hasattr(model, "predict_proba"):
         assert not hasattr(model, "class_prior_"), "class_prior_ is what probabilities are for"
         return
-    chances = model.predict_proba(X)
+    probabilities = model.predict_proba(X)
     np.testing.assert_array_equal(
         model.predict(X),
-        model.classes_[chances.argmax(axis=1)],
-        err_msg="predict gives the class of the largest chance",
+        model.classes_[probabilities.argmax(axis=1)],
+        err_msg="predict gives the class of the largest probability",
     )
     if scores.ndim == 1:
         order = np.argsort(scores)
-        assert (np.diff(chances[order, 1]) >= -1e-12).all(), "chances rise with scores"
+        assert (np.diff(probabilities[order, 1]) >= -1e-12).all(), "probabilities rise with scores"
     prior, n_classes = model.class_prior_, len(model.classes_)
     assert prior.shape == (n_classes,), "class_prior_ has one share per class"
     assert abs(prior.sum() - 1) < 1e-9, "class_prior_ sums to one"
@@ -108,12 +108,12 @@ def _check_predictions(model: Any, X: Any, scores: Any) -> None:
     wanted: list[tuple[Any, Any]] = [(prior, prior), (uneven / uneven.sum(),) * 2]
     for asked, meant in (*wanted, ("balanced", even), ("empirical", model.empirical_prior_)):
         # Bayes: odds change by the ratio of the priors
-        moved = chances * meant / prior
+        moved = probabilities * meant / prior
         np.testing.assert_allclose(
             model.predict_proba(X, class_prior=asked),
             moved / moved.sum(axis=1, keepdims=True),
             atol=1e-9,
-            err_msg="class_prior moves chances by the rule of Bayes",
+            err_msg="class_prior shifts probabilities by Bayes' rule",
         )
 
 

@@ -159,8 +159,8 @@ def _check_beyond_noise(noise: Floats, root: Floats, inverse: Floats) -> None:
     spread = 1 / (np.ptp(direction) * np.sqrt(np.sum(root**2)))
     raise ValueError(
         f"The proportions of the {len(noise)} bags vary (standard deviation {spread:.2g}) hardly "
-        f"more than noise alone would make them ({np.sqrt(parts[-1]) * spread:.2g}), so that the "
-        "classes cannot be told apart; use more or larger bags, or less noise."
+        f"more than noise alone would make them ({np.sqrt(parts[-1]) * spread:.2g}), so the "
+        "classes cannot be separated; use more or larger bags, or less noise."
     )
 
 
@@ -172,7 +172,7 @@ def check_contrast(bags: Bags) -> None:
     """
     if bags.n_classes < 2:
         raise ValueError(
-            f"There is only one class, {bags.classes[0]!r}: nothing can be told apart."
+            f"There is only one class, {bags.classes[0]!r}: there is nothing to separate."
         )
     if bags.n_bags < 2:
         raise ValueError("There is only one bag; no method can learn from fewer than two.")
@@ -183,11 +183,11 @@ def check_contrast(bags: Bags) -> None:
         share = ", ".join(f"{p:.4g}" for p in bags.proportions[0])
         raise ValueError(
             f"All {bags.n_bags} bags have the same class proportions ({share}); no method can "
-            "learn from these, because the bags must differ to tell the classes apart."
+            "learn from these, because the bags must differ to separate the classes."
         )
     if varying < bags.n_classes - 1:
         raise ValueError(
             f"The proportions of the bags vary in {counted(varying, 'direction')} only, but "
-            f"{bags.n_classes} classes need {bags.n_classes - 1}: no method can tell all of them "
+            f"{bags.n_classes} classes need {bags.n_classes - 1}: no method can separate all of them "
             "apart from these bags."
         )

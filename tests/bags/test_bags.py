@@ -453,11 +453,11 @@ ERRORS = {
     ),
     "negative label": (
         lambda: bag_target([1, 2], [0, 1], labels=[-1, 1]),
-        "^Label -1 is no class number: use 0, 1, ... and NaN for unknown.$",
+        "^Label -1 is not a class number: use 0, 1, ... and NaN for unknown.$",
     ),
     "half a label": (
         lambda: bag_target([1, 2], [0, 1], labels=[0.5, 1]),
-        "^Label 0.5 is no class number",
+        "^Label 0.5 is not a class number",
     ),
     "label beyond the classes": (
         lambda: bag_target([1, 2], [0, 1], labels=[2, NAN]),
@@ -672,7 +672,7 @@ MORE_ERRORS = {
     "infinite id": (lambda: bag_target([1, np.inf], [0.5, 0.5]), "^Bag ids must be integers"),
     "infinite label": (
         lambda: bag_target([1, 1], [0.5, 0.5], labels=[np.inf, NAN]),
-        "^Label inf is no class number",
+        "^Label inf is not a class number",
     ),
     "bags of different size under one id": (
         lambda: check_bag_target(
@@ -722,7 +722,7 @@ def test_names_must_be_as_many_as_classes(names):
 
 @pytest.mark.parametrize("counts", [[0.3, 0.3, 1, 1], [[0.3, 1.7], [0.3, 1.7], [1, 1], [1, 1]]])
 def test_counts_are_whole_numbers_unless_noise_is_given(counts):
-    sentence = "The counts of bag 7 hold 0.3, which is no whole number: .* noise=...; .* proportion"
+    sentence = "The counts of bag 7 hold 0.3, which is not a whole number: .* noise=...; .* proportion"
     with pytest.raises(ValueError, match=sentence):
         bag_target([7, 7, 9, 9], counts=counts)
     assert bag_target([7, 7, 9, 9], counts=counts, noise=0.5)["proportion"].shape[0] == 4

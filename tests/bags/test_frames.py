@@ -458,7 +458,7 @@ ERRORS = {
         pd.DataFrame({"key": ["a"]}),
         bags(),
         {"proportion": "share"},
-        "^The instance table has no column besides its key, so there is no X.$",
+        "^The instance table has no column except its key, so there is no X.$",
     ),
     "on is nothing": (
         rows(list("ab")),
@@ -838,7 +838,7 @@ ERRORS = {
         rows(list("ab")),
         bags(),
         {"proportion": "share", "labels": "x"},
-        "^The instance table has no column besides its key",
+        "^The instance table has no column except its key",
     ),
     "booleans as size": (
         rows(list("ab")),

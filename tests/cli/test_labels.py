@@ -109,7 +109,7 @@ MISTAKES = {
     "no label": (lambda t: t.assign(label=np.nan), "has no label filled in"),
     "no class": (
         lambda t: t.assign(label=7),
-        "has the label '7', which is no class: there are 0, 1",
+        "has the label '7', which is not a class; the classes are 0, 1",
     ),
     "no column": (lambda t: t.drop(columns="label"), "has no column 'label'"),
     "no row": (lambda t: t.assign(row=t["row"] + 9000), "not among the rows"),
@@ -135,7 +135,7 @@ def test_mistakes_of_keys(call, tables, plan, truth):
     table = fill(plan, truth)
     table.assign(id=-1).to_csv(plan, index=False)
     result = call("evaluate", *tables, "--labels", plan, "--row-key", "id")
-    assert "has a label for id '-1', which is no row of" in result.stderr
+    assert "has a label for id '-1', which is not a row of" in result.stderr
     result = call("evaluate", *tables, "--labels", plan, "--row-key", "region")
     assert "names some rows twice" in result.stderr
 

@@ -284,7 +284,7 @@ WRONG = {
         1,
         "'device' should hold numbers, but row 1",
     ),
-    "no features": ("fit key-only.csv r.csv", 1, "has no column besides its key"),
+    "no features": ("fit key-only.csv r.csv", 1, "has no column except its key"),
     "lists": ("fit lists.parquet r.csv", 1, "'words' cannot be a feature"),
     "no label": (
         "fit maybe.csv r.csv --labels label",

@@ -262,7 +262,7 @@ KNOWN = some(LABELS, 60, np.random.default_rng(0))
         (None, {}, "No row has a label"),
         (KNOWN[1:], {}, "120 instances but 119 labels"),
         (np.where(KNOWN == 1, 2, KNOWN), {}, "Label 2 is none of the 2 classes"),
-        (np.where(KNOWN == 1, 0.5, KNOWN), {}, "Label 0.5 is no class number"),
+        (np.where(KNOWN == 1, 0.5, KNOWN), {}, "Label 0.5 is not a class number"),
         (np.where(KNOWN == 1, np.nan, KNOWN), {}, "Of class 1 there are 0 labels"),
         (KNOWN, {"confidence_level": 2}, "confidence_level must lie between 0 and 1"),
         (KNOWN, {"weights": np.ones(3)}, r"weights of shape \(3,\)"),

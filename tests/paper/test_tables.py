@@ -71,7 +71,7 @@ def test_trials_of_a_method_that_is_no_more_are_still_shown(tmp_path):
 
 def test_shuffled_bags_have_no_counterpart_in_the_paper():
     text = markdown_tables([row("lmmcm", 0.89, sampling="iid", high=1.0)])
-    assert "shuffled bags" in text
+    assert "random bags" in text
     assert "paper" not in text
 
 

@@ -340,7 +340,7 @@ def match_tables(
     known = [*keys, *columns, *([] if bag_size is None else [bag_size]), *noise_columns]
     _check_columns(bag_table, known, "bags")
     if len(instance_table.columns) == len(taken):
-        raise JoinError("The {instances} has no column besides its key, so there is no X.", {})
+        raise JoinError("The {instances} has no column except its key, so there is no X.", {})
 
     match = match_bags(instance_table, bag_table, keys, check_ignore(ignore))
     if fetched is not None and fetched.are_drawn:

@@ -62,7 +62,9 @@ def check_shares(
 def check_range(low: float, high: float) -> None:
     """Refuse ends between which no shares lie."""
     if not 0 <= low <= high <= 1:
-        raise ValueError(f"proportions must obey 0 <= low <= high <= 1, not ({low:g}, {high:g}).")
+        raise ValueError(
+            f"proportions must satisfy 0 <= low <= high <= 1, not ({low:g}, {high:g})."
+        )
 
 
 def check_support(lowest: float, highest: float) -> None:

@@ -71,7 +71,7 @@ def bag_target(
         sum to one are corrected in proportion to the variance of their noise.
     class_names : sequence, optional
         What to call the classes in words and tables, in the order of the columns; of two, the
-        negative class first. Models go by the numbers 0, 1, ... all the same.
+        negative class first. Models use the numbers 0, 1, ... in any case.
     multiplicity : array-like of int, shape (n_instances,), optional
         How many identical instances each row stands for; counts and sizes are those of instances.
     low, high : number, array-like, mapping or Series, optional
@@ -373,7 +373,7 @@ def _check_counts(
         bag = int(fractional.argmax())
         number = table[bag][np.abs(table[bag] - np.round(table[bag])) > _ROUNDING][0]
         raise ValueError(
-            f"The counts of bag {bag_name(ids[bag])} hold {number:g}, which is no whole number: if "
+            f"The counts of bag {bag_name(ids[bag])} hold {number:g}, which is not a whole number: if "
             "noise was added to them, give its standard deviation by noise=...; if they are "
             "shares, use proportion."
         )
@@ -400,7 +400,7 @@ def read_labels(labels: ArrayLike) -> NDArray[np.int64]:
     wrong = ~missing & ((numbers < 0) | (numbers != np.round(numbers)) | np.isinf(numbers))
     if wrong.any():
         raise ValueError(
-            f"Label {values[wrong][0]} is no class number: use 0, 1, ... and NaN for unknown."
+            f"Label {values[wrong][0]} is not a class number: use 0, 1, ... and NaN for unknown."
         )
     return numbers.astype(np.int64)
 

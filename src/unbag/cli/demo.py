@@ -94,7 +94,7 @@ def _show_uncertain(case: Uncertain) -> None:
     evaluation, n_days, truth = case
     estimate = evaluation["roc_auc"]
     show(
-        "\nTotals do not always tell. Late flights per day, without the delay at departure:\n"
+        "\nTotals are not always enough. Late flights per day, without the delay at departure:\n"
         f"{evaluation.verdict.lead}\n"
         f"Estimated AUC from {n_days} days: anything from {estimate.low:.2f} to {estimate.high:.2f}; "
         f"true AUC {truth:.2f}.\n"

@@ -62,7 +62,7 @@ def _rows_by_key(
     absent = [text for text in table[key].astype(str) if text not in where]
     if absent:
         raise ValueError(
-            f"{options.labels} has a label for {key} {absent[0]!r}, which is no row of "
+            f"{options.labels} has a label for {key} {absent[0]!r}, which is not a row of "
             f"{options.instances}"
         )
     return np.array([where[text] for text in table[key].astype(str)])
@@ -93,7 +93,7 @@ def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> NDArray[np.
         plain = text.removesuffix(".0")
         if text not in numbers and plain not in numbers:
             raise ValueError(
-                f"{path} has the label {text!r}, which is no class: there are {', '.join(numbers)}"
+                f"{path} has the label {text!r}, which is not a class; the classes are {', '.join(numbers)}"
             )
         found.append(numbers[text if text in numbers else plain])
     return np.array(found, dtype=float)

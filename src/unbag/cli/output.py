@@ -20,7 +20,7 @@ _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
 
 
 def safe(text: str, *, one_line: bool = False) -> str:
-    """Write control characters as escapes, so that a terminal obeys nothing in a name."""
+    """Write control characters as escapes, so that a terminal executes nothing in a name."""
     return shown(text) if one_line else "\n".join(map(shown, text.split("\n")))
 
 

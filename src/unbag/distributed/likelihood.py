@@ -42,7 +42,7 @@ class EncodedPart:
     bags: Bags
 
     def __sizeof__(self) -> int:
-        # what Dask goes by when it weighs moving this, or putting it on disk
+        # what Dask uses when it weighs moving this, or putting it on disk
         numbers = n_bytes_of(self.rows.numbers)
         return numbers + self.rows.codes.nbytes + self.bags.index.nbytes
 

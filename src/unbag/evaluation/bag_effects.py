@@ -59,7 +59,7 @@ ROUNDING = 1e-12
 # Shares of classes that bags do not hold at all.
 _LEAST_SHARE = 1e-9
 
-# Dispersions below are as good as one, in words.
+# Dispersions below this are described as one.
 _NOTABLE_DISPERSION = 1.005
 
 # Of many rows there is no room for the probabilities of all.
@@ -209,7 +209,7 @@ class BagEffect:
 
     @property
     def prefers_label_shift(self) -> bool:
-        """Whether label shift is the better guess: β is not below √β* by a standard error."""
+        """Whether label shift fits better: β is not below √β* by a standard error."""
         return not self.slope + self.slope_error < np.sqrt(self.slope_label_shift)
 
     @property
@@ -230,7 +230,7 @@ class BagEffect:
         if self.shift_type is None:
             return f"{found} Inconclusive."
         shift = self.shift_type.replace("_", " ")
-        return f"{found} The bags agree with {shift}, which is no proof of it."
+        return f"{found} The bags agree with {shift}; this does not prove it."
 
     def _points(self, variance: float) -> float:
         return float(100 * np.sqrt(variance * self.share * (1 - self.share)))

@@ -427,7 +427,7 @@ def _of_range(estimates: dict[str, Estimate]) -> list[Reason]:
 def signal_for_range(signal: Signal, label_shift: Verdict) -> SignalName:
     """Whether rows of a bag carry the signal that bag means show, and in the same direction.
 
-    Variances within bags have no sign: they speak against a reversed relation only if they are
+    Variances within bags have no sign: they conflict with a reversed relation only if they are
     those that label shift needs, and nothing else rejects it.
     """
     agrees = label_shift.name != "rejected" and 1 - signal.ratio <= _SIGNAL_DOUBT * signal.error

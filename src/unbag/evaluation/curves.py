@@ -68,7 +68,7 @@ class RocBand:
     high : ndarray of shape (n_points,)
         Upper limit.
     confidence_level : float
-        How often limits should hold the truth.
+        How often limits should cover the true value.
     """
 
     fpr: Floats
@@ -151,7 +151,7 @@ def best_threshold(
         resampled. False assumes that instances are independent, which is too narrow if they are
         not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
@@ -160,8 +160,8 @@ def best_threshold(
     Returns
     -------
     threshold : Estimate
-        What it costs is told by ``estimate("cost", ..., threshold=threshold.value)``, on other
-        bags: on the same ones it looks a little better than it is.
+        Estimate its cost by ``estimate("cost", ..., threshold=threshold.value)`` on other
+        bags: on the same ones the estimate is a little too low.
 
     Examples
     --------

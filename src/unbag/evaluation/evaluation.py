@@ -169,7 +169,7 @@ def estimate(
         resampled. False assumes that instances are independent, which is too narrow if they are
         not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
@@ -250,7 +250,7 @@ def evaluate(
     labels : array-like of shape (n_instances,), optional
         Labels of some rows as class numbers 0, 1, ..., missing (None or NaN) where unknown, drawn
         at random or by `sample_rows_to_label`. Estimates from them and the bags then come first,
-        and are about these very rows.
+        and are about these rows only.
     weights : array-like of shape (n_instances,), optional
         One over the probability that a row was drawn to be labelled, by `sample_rows_to_label`.
     threshold : float, default=0.0
@@ -264,7 +264,7 @@ def evaluate(
         resampled. False assumes that instances are independent, which is too narrow if they are
         not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
@@ -406,7 +406,7 @@ def cross_val_evaluate(
         resampled. False assumes that instances are independent, which is too narrow if they are
         not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0

@@ -207,7 +207,7 @@ def _one_column(scores: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """What an evaluation goes by.
+    """What an evaluation is based on.
 
     Attributes
     ----------

@@ -140,7 +140,7 @@ def bounds_of(
 
 @dataclass(frozen=True)
 class RankArea(ByClassMeans):
-    """Area under the ROC curve of these very rows: ½ + E[R | +] − E[R | −], R the mid-rank by N.
+    """Area under the ROC curve of these rows: ½ + E[R | +] − E[R | −], R the mid-rank by N.
 
     Unlike those of `Area`, which is about all rows of this kind, its statistics depend on no
     label.

@@ -19,7 +19,7 @@ from unbag.defaults import FEWEST_LABELS
 from unbag.evaluation.sample import Sample
 from unbag.observations.count_likelihood import label_posteriors
 
-# How far scores, and ranks in their place, are stretched at most to become log-odds.
+# How far scores, and ranks in their place, are scaled at most to become log-odds.
 _STRETCHES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 9.0)
 _N_FOLDS = 10
 
@@ -115,7 +115,7 @@ class Imputations(NamedTuple):
 
 
 class Candidates(Sequence[Floats]):
-    """Imputations by scores, or their ranks, stretched in many ways; each made when asked for."""
+    """Imputations by scores, or their ranks, on several scales; each made when asked for."""
 
     def __init__(self, sample: Sample, bags: Bags) -> None:
         self._bags = bags
@@ -165,7 +165,7 @@ def fit_imputations(drawn: Draw, candidates: Sequence[Floats]) -> Imputations:
 
 
 def impute_labels(log_odds: Floats, bags: Bags) -> Floats:
-    """Chance of each class for every row, given the counts of its bag: (n_classes, n_instances)."""
+    """Probability of each class for every row, given the counts of its bag: (n_classes, n_instances)."""
     return probabilities_of_all(label_posteriors(np.asarray(log_odds)[None], bags)[0])
 
 

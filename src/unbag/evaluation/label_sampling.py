@@ -49,7 +49,7 @@ def required_labels(
     y : structured array from `unbag.bag_target`
         The bag of each instance and its proportions.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function. Without ``labels`` it is believed to be log-odds, as that of models
+        Decision function. Without ``labels`` it is taken to be log-odds, as that of models
         trained by the likelihood is; a model that is too sure of itself makes the number too
         small.
     measure : str, default="roc_auc"
@@ -59,7 +59,7 @@ def required_labels(
     labels : array-like of shape (n_instances,), optional
         Some labels that are known already, drawn at random: fifty are better than the model's probabilities.
     confidence_level : float, default=0.95
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     **options
         Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
         ``positive``.
@@ -165,7 +165,7 @@ def _deviations(measure: Measure, sample: Sample) -> Floats:
 
 
 def _sampling_probabilities(n: int, deviations: Floats) -> Floats:
-    """Chance of each row to be drawn: they sum to n, and none is above 1."""
+    """Probability that each row is drawn: they sum to n, and none is above 1."""
     size, total = len(deviations), deviations.sum()
     share = np.full(size, 1 / size)
     if total > 0:

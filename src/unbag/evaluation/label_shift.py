@@ -376,7 +376,7 @@ def _summary(features: dict[str, Any], bags: dict[str, Any], alpha: float, p_val
         f"The bag means of {len(off)} of {tested.sum()} columns are not linear in the proportions: "
         f"{listing(worst)}."
         if len(off)
-        else "Bag means are linear in the proportions, but for single bags."
+        else "Bag means are linear in the proportions, except for single bags."
     )
     if len(standing) == 0:
         return sentence + " No single bag stands out."

@@ -13,7 +13,7 @@ imputations, the smaller the differences y − p, of which alone there is a samp
 over the bag weighed by p(1 − p), which is best if the imputations are right.
 
 Imputations are the probabilities of the labels given scores and counts (`unbag.observations.count_likelihood`),
-with scores stretched by a number that is chosen by the labels. For the standard error it is chosen
+with scores scaled by a number that is chosen by the labels. For the standard error it is chosen
 in ten folds, so that no row takes part in choosing the imputation that it is compared with. Every measure is a
 function of class means of such sums (`unbag.evaluation.identification.in_these_rows`), and the number of
 rows of each class is known.
@@ -66,7 +66,7 @@ class LabelledEstimate(Estimate):
     high : float
         Upper limit.
     confidence_level : float
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     bounded : bool
         Whether the measure lies between 0 and 1.
     assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
@@ -105,7 +105,7 @@ def estimate_with_labels(
     confidence_level: float = 0.95,
     **options: Any,
 ) -> LabelledEstimate:
-    """Estimate a measure of these very rows from bags and from some labels drawn at random.
+    """Estimate a measure of these rows from bags and from some labels drawn at random.
 
     It assumes nothing about bags: what the labels show is right on average, and the bags make it
     more precise.
@@ -129,7 +129,7 @@ def estimate_with_labels(
         One over the probability that a row was drawn to be labelled, as `sample_rows_to_label` gives it; only
         those of labelled rows are read. By default all rows had the same probability.
     confidence_level : float, default=0.95
-        How often the interval should hold the truth, over draws of the labelled rows.
+        How often the interval should cover the true value, over draws of the labelled rows.
     **options
         Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
         ``positive``.

@@ -209,7 +209,7 @@ class Plane:
 
         fit = self._fit(mean, spread)
         free = _free(fit.q)
-        # the variance within bags is linear in the proportions but for the distance of classes,
+        # the variance within bags is linear in the proportions except for the distance of classes,
         # which makes it concave: a plane through it lies above the variance within classes
         widest = self._on_plane(spread) + np.maximum(fit.uncertain, 0.0)
         # T of a two-valued column moves in steps: a pair of equal rare values in a bag is one

@@ -45,7 +45,7 @@ from unbag.evaluation.monitoring_reference import (
     MonitoringReference,
     compare_class,
 )
-from unbag.model_selection.fitted import check_gives_chances
+from unbag.model_selection.fitted import check_gives_probabilities
 
 MonitorVerdict = Literal["ok", "prior_shift", "degraded"]
 
@@ -370,7 +370,7 @@ def monitor(
     """
     bags = check_bag_target(y)
     _check(bags, reference, alpha, tolerance)
-    check_gives_chances(model)
+    check_gives_probabilities(model)
     if class_names is not None:
         bags = replace(bags, names=tuple(map(str, class_names)))
     probabilities = np.asarray(model.predict_proba(X), dtype=float)

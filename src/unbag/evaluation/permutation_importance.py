@@ -6,7 +6,7 @@ had, so that mean probabilities of bags, and with them the likelihood of their c
 however much the model uses the column. Shuffled over all rows, a column separates bags no
 longer, nor rows.
 
-Told is what is lost of what the model explains: with L the negative log-likelihood of the counts,
+The importance is the part of the explained loss that is lost: with L the negative log-likelihood of the counts,
 
     (L(column shuffled) − L(model)) / (L(shares alone) − L(model)),
 
@@ -32,7 +32,7 @@ from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.columns import column_names
 from unbag.evaluation.held_out import log_odds_at_shares
-from unbag.model_selection.fitted import check_gives_chances, log_odds_of
+from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.observations.count_likelihood import CountLikelihood
 
@@ -99,7 +99,7 @@ def bag_permutation_importance(
     feature_names: ArrayLike | None = None,
     random_state: int = 0,
 ) -> PermutationImportance:
-    """Tell which columns a fitted model goes by: what it loses if one of them is shuffled.
+    """Permutation importance: what a fitted model loses if one column is shuffled.
 
     No label is needed. Bags that the model was trained on show what it has learned, whether that
     holds elsewhere or not; others show how well it predicts.
@@ -134,7 +134,7 @@ def bag_permutation_importance(
     >>> found.columns.tolist(), float(found.loss[1])
     (['height', 'nothing'], 0.0)
     """
-    check_gives_chances(model)
+    check_gives_probabilities(model)
     rng = np.random.default_rng(random_state)
     rows = rows_of_some_bags(y, _ROWS, _FEWEST_BAGS, rng)
     names = column_names(np.shape(X)[1], feature_names, X)

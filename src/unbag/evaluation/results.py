@@ -120,7 +120,7 @@ class Evaluation:
     def robustness_value(self, below: float, measure: str = "roc_auc") -> RobustnessValue:
         """Return how strong a confounder must be to move a measure below a value.
 
-        Under covariate shift but for the confounder, in which bags differ, which no column holds
+        Under covariate shift except for a confounder, in which bags differ, which no column holds
         and which is correlated with the scores. Its strength is in units of the strongest column.
 
         Parameters

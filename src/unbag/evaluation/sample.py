@@ -153,7 +153,7 @@ def _as_numbers(scores: ArrayLike) -> Floats:
 
 
 def _kind(values: Floats, classes: NDArray[Any]) -> ScoreKind:
-    """Tell predicted classes and probabilities from scores; a constant may be anything."""
+    """Predicted classes and probabilities from scores; a constant may be anything."""
     if len(values) == 0 or values.min() == values.max():
         return "scores"
     # classes named by text have the numbers 0, 1, ... as well

@@ -324,7 +324,7 @@ def _if_split(bags: Bags) -> TableColumns:
     for level in levels:
         pieces = np.minimum(level, sizes)
         known = (pieces - 1) / np.maximum(sizes - 1, 1)
-        # the only row of a bag cannot be cut, but finer still means that its label is known
+        # the only row of a bag cannot be cut, but a split still means that its label is known
         known[(sizes == 1) & (level > 1)] = 1
         gain = n * known[:, None] * G
         matrix = between + np.diag(gain.sum(axis=0)) - gain.T @ G

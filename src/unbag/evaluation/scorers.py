@@ -19,7 +19,7 @@ from unbag._outputs import by_output
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.measures import Area, Cost, Measure, Risk
 from unbag.evaluation.sample import Sample, make_sample
-from unbag.model_selection.fitted import check_gives_chances, last_step, log_odds_of
+from unbag.model_selection.fitted import check_gives_probabilities, last_step, log_odds_of
 from unbag.observations.count_likelihood import CountLikelihood
 
 ScorerFunction = Callable[[Any, Any, Any], float]
@@ -51,7 +51,7 @@ def mean_log_likelihood(bags: Bags, log_odds: Floats) -> float:
 
 def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Score by the log-likelihood of the counts per row, by a model with probabilities."""
-    check_gives_chances(estimator)
+    check_gives_probabilities(estimator)
     probabilities, model = np.asarray(estimator.predict_proba(X)), last_step(estimator)
     if hasattr(model, "empirical_prior_"):
         probabilities = probabilities * (model.empirical_prior_ / model.class_prior_)

@@ -57,7 +57,7 @@ from unbag.observations.count_likelihood import LabelPosteriors
 
 SignalName = Literal["found", "unknown", "none"]
 
-# κ from which on rows are as good as sorted by their scores.
+# κ from which on rows are practically sorted by their scores.
 SORTED = 64.0
 
 # Values of κ that are tried for the lower end of the sensitivity range.

@@ -109,7 +109,7 @@ class Estimate:
     high : float
         Upper limit.
     confidence_level : float
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     bounded : bool
         Whether the measure lies between 0 and 1.
     assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
@@ -195,7 +195,7 @@ class Uncertainty:
         resampled. False assumes that instances are independent, which is too narrow if they are
         not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
-        How often the interval should hold the truth.
+        How often the interval should cover the true value.
     n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0

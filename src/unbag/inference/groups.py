@@ -35,7 +35,7 @@ from unbag.inference.posterior import PosteriorScores, draw_shares
 from unbag.inference.regression import Goodman, goodman_regression, indistinct_groups
 
 _WARNING = (
-    "Estimates go by the model: equal rows are taken to have equal log-odds in all bags, up to a "
+    "Estimates follow the model: equal rows are taken to have equal log-odds in all bags, up to a "
     "random intercept. Where a group differs between bags for other reasons (aggregation bias), "
     "estimates and intervals are wrong and counts cannot show it: see group_sensitivity. Bounds hold "
     "in any case."

@@ -17,7 +17,7 @@ def last_step(model: Any) -> Any:
     return steps[-1][1] if steps else model
 
 
-def check_gives_chances(model: Any) -> None:
+def check_gives_probabilities(model: Any) -> None:
     """Refuse a model without probabilities."""
     if not hasattr(model, "predict_proba"):
         raise ValueError(f"{type(model).__name__} gives no probabilities to hold counts against.")
@@ -25,10 +25,10 @@ def check_gives_chances(model: Any) -> None:
 
 def log_odds_of(probabilities: ArrayLike) -> Floats:
     """Log-odds of two classes, or logarithms of the probabilities of several."""
-    chances = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
-    if chances.ndim == 1:
-        return np.log(chances) - np.log1p(-chances)
-    logs = np.log(chances)
+    clipped = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
+    if clipped.ndim == 1:
+        return np.log(clipped) - np.log1p(-clipped)
+    logs = np.log(clipped)
     return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
 

@@ -79,7 +79,7 @@ def out_of_fold_scores(
     n_jobs : int, default=None
         Number of folds to fit at a time, as in joblib.
     verbose : int, default=0
-        Whether joblib tells of its progress.
+        Whether joblib reports its progress.
 
     Returns
     -------

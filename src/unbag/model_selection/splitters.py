@@ -25,7 +25,7 @@ from unbag.bags.shares import bag_name
 
 
 class _WholeBags(BaseCrossValidator):
-    """A splitter that is told of bags, where scikit-learn's are told of rows."""
+    """A splitter that receives bags, where scikit-learn's receive rows."""
 
     n_splits: int
 
@@ -238,7 +238,7 @@ def cut_by_folds(bags: Bags, held: Bools) -> tuple[Bags, Bools]:
 
 @contextmanager
 def naming_fold(number: int, n_folds: int) -> Iterator[None]:
-    """Say of which fold it is told that it cannot be trained."""
+    """Name the fold in errors about its training."""
     try:
         yield
     except ValueError as error:

@@ -245,7 +245,7 @@ class LogOddsClassifier(BagClassifier):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Log-likelihood of the counts of bags per row; on plain labels, the accuracy.
 
-        It is valid under label shift and under covariate shift, and what cross-validation goes by
+        It is valid under label shift and under covariate shift, and what cross-validation scores
         without ``scoring``.
 
         Parameters

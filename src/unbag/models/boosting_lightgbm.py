@@ -8,7 +8,7 @@ that says that one side has none.)
 
 Sums over rows are made column by column, so that the number of threads makes no difference.
 
-Fitted trees are kept as the text that LightGBM writes. It believes what a text says: a forged one
+Fitted trees are kept as the text that LightGBM writes. It does not check the text: a forged one
 could send it to nodes, columns or categories that do not exist, and read memory that is not its own.
 So every tree of a text is checked before LightGBM reads it.
 """

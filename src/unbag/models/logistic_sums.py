@@ -11,7 +11,7 @@ of Xᵀσ(f) + w/C = t has to first order the covariance
 
     H⁻¹ (XᵀWX + N) H⁻¹,    H = XᵀWX + I/C,  W = diag p(1 − p)
 
-(with the intercept among the columns, which is not penalised): chance in the labels, and noise.
+(with the intercept among the columns, which is not penalised): random labels, and noise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SumsFit:
     model : LogisticRegression
         Fitted, of the classes 0 and 1; for predictions, pipelines and files.
     covariance : ndarray of shape (n_coefficients, n_coefficients)
-        Of the coefficients and, if there is one, the intercept behind them: from chance in the
+        Of the coefficients and, if there is one, the intercept behind them: from randomness of the
         labels and noise in the sums.
     standard_errors : ndarray of shape (n_coefficients,)
         Of the same.

@@ -133,7 +133,7 @@ class LLPClassifier(LogOddsClassifier):
         Posterior covariance of the constant and the coefficients of standardised columns, with
         the uncertainty of the variances. None if there are more than 1,500 coefficients.
     n_informative_bags_ : float
-        Number of bags of equal weight that would tell as much; degrees of freedom of intervals.
+        Number of equally weighted bags that carry as much information; degrees of freedom of intervals.
     log_marginal_likelihood_ : float
         Laplace's approximation; compares models of the same bags.
     dispersion_ : float

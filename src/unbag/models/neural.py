@@ -2,7 +2,7 @@
 
 The network gives log-odds at the shares of the classes in the training bags, and is trained by the
 losses of `unbag.torch` in batches of whole bags; one that is larger than a batch goes through the
-network in two passes, with the gradient of the whole bag. Bags held out tell when to stop.
+network in two passes, with the gradient of the whole bag. Held-out bags decide when to stop.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
     weight_decay : float, default=1e-3
         Weight decay of AdamW.
     validation_fraction : float, default=0.2
-        Fraction of the bags held out for early stopping; 0 for none, and none where that would be
+        Fraction of the bags to hold out for early stopping; 0 for none, and none where that would be
         one bag.
     patience : int, default=20
         Epochs without a better loss of the held-out bags after which to stop. The weights of the

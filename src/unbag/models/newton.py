@@ -23,12 +23,12 @@ from unbag.observations.information import CountObservation, Information
 from unbag.terms.design import Design
 from unbag.terms.encoding import Moments
 
-# A step must reach this share of what its slope promises.
+# A step must reach this fraction of what its slope predicts.
 _ARMIJO = 1e-4
 
 _MOST_HALVINGS = 30
 
-# Steps before effects of bags are looked for, and a variance of them that hardly matters.
+# Steps before bag effects are fitted, and a variance of theirs that hardly matters.
 _FIRST_STEPS = 3
 SMALL_EFFECT = 0.01
 
@@ -221,7 +221,7 @@ class MixedFit:
     label_shift : float
         Weight of label shift in sets of counts.
     n_informative_bags : float
-        Number of bags of equal weight that would tell as much.
+        Number of equally weighted bags that carry as much information.
     log_marginal_likelihood : float
     n_iter : int
     converged : bool
@@ -400,7 +400,7 @@ def estimate_dispersion(likelihood: Likelihood, theta: Floats, H: Floats, S: Flo
     """φ, by how much scores of bags vary more than the model says; shrunk towards 1 in few bags.
 
     Where the model is right, sums over bags of squared scores s_bᵀPs_b, with P the posterior
-    covariance, have the expectation tr(PH), whichever assumption about bags holds; but for the
+    covariance, have the expectation tr(PH), whichever assumption about bags holds, except for the
     constant: under label shift the mean of s_b moves with the count of the bag, along the column of
     the constant in H. So the constant is profiled out, by W with WᵀW = P and WHWᵀ = diag(m) for what
     is left, and with e the standard error of φ̂ in so many bags

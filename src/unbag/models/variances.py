@@ -19,7 +19,7 @@ coefficients of standard deviation s,
 
     σ_k² = (|β̂_k|² + a s²) / (edf_k + a),
 
-keeps terms that bags say little of from vanishing or growing, and fades as bags come.
+keeps terms with little information from vanishing or growing, and fades as bags come.
 
 H is the *observed* information: it is the variance of the score under label shift and covariate
 shift alike (Bartlett's second identity), which the expected information of the counts is under

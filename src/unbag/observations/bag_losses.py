@@ -1,7 +1,7 @@
 """Losses −log Pr(K = k) of all bags, weighed and summed, each by the method that suits its kind.
 
 Pure bags need no sum, small ones are summed exactly (`unbag.observations.exact`), counts known as
-sets go by tails (`unbag.observations.tails`) and all others by a saddlepoint approximation
+sets use tails (`unbag.observations.tails`) and all others by a saddlepoint approximation
 (`unbag.observations.saddlepoint`, `unbag.observations.several_classes`). Bags of one kind, and of
 one size where the kind asks for that, make a part; parts fit the cache of a processor, and threads
 share them out.

@@ -17,7 +17,7 @@ is zero adds log 1 = 0. The gradient by f of all but the last term is p − q. I
 tilts move along, dθ = −V⁻¹A W df, W = diag(q(1 − q)): with ℓ_j = a_jᵀ(I + 2πV)⁻¹a_j for the column
 a_j of A and c_j = π ℓ_j q_j(1 − q_j)(1 − 2q_j), it is c − W Aᵀ V⁻¹ A c.
 
-V is dense but for one block: cells of one grouping share no rows. The block of the grouping with
+V is dense except for one block: cells of one grouping share no rows. The block of the grouping with
 most cells is eliminated first, and the rest is a dense matrix of as many lines as all others have
 cells.
 
@@ -202,7 +202,7 @@ class Cells:
 
 
 class Margins:
-    """−log Pr of the counts of several groupings together, by their joint saddle point.
+    """−log Pr of the counts of several groupings together, by their joint saddlepoint approximation.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ _SETTLED = 1e-8
 
 _TINY = 1e-12
 
-# Variance of a count that is as good as certain.
+# Variance of a count that is practically certain.
 _SURE = 1e-9
 
 # Newton steps for random intercepts of bags with noisy counts.
@@ -306,14 +306,14 @@ class CountObservation:
         penalty = 0.5 * float((u**2 * precision + np.log1p(known / precision)).sum())
         if not gradient:
             return penalty, np.zeros((1, 1))
-        bend, total = v * (1.0 - 2.0 * p), known + precision
+        curvature, total = v * (1.0 - 2.0 * p), known + precision
         # how intercepts move with scores
         moved = v * rows.spread(share / total)
         if self._sets is not None:
             own, at = self._sets.rows, self._sets.bags
             shift, known = self._sets.shift(shifted)
             moved[0, own] = shift / self._sets.spread(known + precision[at])
-        slope = bend - rows.spread(rows.sum(bend)) * moved
+        slope = curvature - rows.spread(rows.sum(curvature)) * moved
         return penalty, rows.times(0.5 * rows.spread(by_variance / total) * slope)
 
     def _of_two_classes(self, scores: Floats, residual: Floats) -> Information:

@@ -108,7 +108,7 @@ class Loss(ClassLoss):
 
         With ℓ₊'' = ℓ₋'' its second derivative is ℓ''·(1 − 2κ^{−σ})/(1 − κ⁺ − κ⁻), so that no
         contamination above one half is the exact condition. For the other losses ℓ^κ subtracts
-        a function with kinks or bends of its own, and stays convex only without contamination.
+        a function with kinks or curvature of its own, and stays convex only without contamination.
         """
         if min(kappa_plus, kappa_minus) < 0 or kappa_plus + kappa_minus >= 1:
             raise ValueError(
@@ -260,7 +260,7 @@ class ZeroOneLoss(Loss):
         return (1.0 - np.sign(margin)) / 2.0
 
     def derivative(self, margin: Array) -> Array:
-        """Zero wherever there is one."""
+        """Zero at all points that have one."""
         return np.zeros_like(margin)
 
 

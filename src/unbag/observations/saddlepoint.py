@@ -11,7 +11,7 @@ that the rows do not explain; usually it is zero. Then
 
     −log Pr(K = k) ≈ Σ_j [lse f_j − lse(f_j + θ)] + θᵀk − ½ θᵀSθ + h,
 
-where the first terms are exact but for h: −log of the probability that tilted rows, whose mean is
+where the first terms are exact except for h: −log of the probability that tilted rows, whose mean is
 right, have their mean. It depends on the cumulants of the tilted rows: with the covariance
 V = Σ_j (diag q_j − q_j q_jᵀ) + S,
 
@@ -21,7 +21,7 @@ The gradient of the first terms with respect to f_j is p_j − q_j: θ is where 
 In h the tilt moves along, dθ = −V⁻¹ Σ_j Cov_j df_j.
 
 **Two classes.** With w = q(1 − q), V = Σw + S, κ₃ = Σw(1 − 2q), κ₄ = Σw(1 − 6w) and s = Σw², the
-next order of the saddle point and the limit of rows that are nearly certain (then the numbers of
+next order of the saddlepoint approximation and the limit of rows that are nearly certain (then the numbers of
 ups and downs are Poisson variables of mean V/2) are joined to
 
     h = λ [½ log 2πV − κ₄/8V² + 5κ₃²/24V³] + (1 − λ) [½ log(1 + 2V + 3V²/2) + 3s/2],

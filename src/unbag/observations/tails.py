@@ -135,8 +135,8 @@ def _approximate(odds: Floats, rows: Segments, x: Floats, n: Floats, S: Floats) 
     third = rows.sum(v * (1.0 - 2.0 * q))
     fourth = rows.sum(v * (1.0 - 6.0 * v))
     near = np.abs(tilt) * root < _NEAR
-    bend = third**2 / (18.0 * V**2) - fourth / (24.0 * V) + np.where(noisy, 0.0, 1.0 / 24.0)
-    r = np.where(near, w + (third / (6.0 * V) + tilt * bend) / root, w + log_ratio / w)
+    curvature = third**2 / (18.0 * V**2) - fourth / (24.0 * V) + np.where(noisy, 0.0, 1.0 / 24.0)
+    r = np.where(near, w + (third / (6.0 * V) + tilt * curvature) / root, w + log_ratio / w)
     # derivatives by scores: of w, of the tilt, of log V and of the third cumulant
     by_w = (p - q) / rows.spread(w)
     by_tilt = -v / rows.spread(V)
@@ -149,7 +149,7 @@ def _approximate(odds: Floats, rows: Segments, x: Floats, n: Floats, S: Floats) 
     flat = (
         flat
         - by_log_V * rows.spread(0.25 * third / (V * root))
-        + by_tilt * rows.spread(bend / root)
+        + by_tilt * rows.spread(curvature / root)
     )
     slope = np.where(rows.spread(near), flat, slope)
     return Tail(log_ndtr(-r), log_ndtr(r), -0.5 * r**2 - 0.5 * np.log(2 * np.pi), -slope)

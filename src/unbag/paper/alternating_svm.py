@@ -294,7 +294,7 @@ class AlternatingSVMClassifier(AlternatingModel):
     exact; but the problem is not convex, and where it ends depends on the random labels it
     starts from. C is annealed: C* goes from 1.5e-4·C up to C by factors of 1.5, each from where
     the one before it ended. This is a published method to compare with [1]_;
-    `LMMCMClassifier` needs no luck.
+    `LMMCMClassifier` does not depend on its start.
 
     Parameters
     ----------

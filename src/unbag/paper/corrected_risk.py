@@ -29,7 +29,7 @@ from unbag.observations.losses import ClassLoss
 Correction = Literal["nonnegative", "none"]
 ClassPrior = Literal["balanced", "empirical"] | NDArray[Any] | list[float] | tuple[float, ...]
 
-# Half the width s over which h bends. It is there for the solver, which wants a smooth function
+# Half the width s over which h is curved. It is there for the solver, which wants a smooth function
 # (a tenth of it takes three times the iterations), and changes the classifiers hardly at all.
 _BEND = 0.1
 

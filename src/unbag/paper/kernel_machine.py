@@ -25,7 +25,7 @@ from unbag.weights import check_contrast
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Bags to train on and bags held out, each with its rows of X."""
+    """Bags to train on and held-out bags, each with its rows of X."""
 
     train: Bags
     rows: Ints

@@ -212,7 +212,7 @@ def _product(a: Array, b: Array) -> Array:
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 40
 
-# The first trials go by the slopes: to where they would cross zero, if that leaves at least a tenth
+# The first trials follow the slopes: to where they would cross zero, if that leaves at least a tenth
 # of what is between two steps on either side, or else ten times as far. Later ones halve and double.
 _BOLD_TRIALS = 3
 _LEAST_SHARE = 0.1

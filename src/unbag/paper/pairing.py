@@ -14,7 +14,7 @@ method         for                         answer                           cost
 `extremes`     bags of equal size          exact (the paper's proposition)  L log L
 `matching`     up to a few thousand bags   exact                            about L³, memory L²
 `exchange`     any number of bags          nearly exact: within 0.3% of     L log L
-                                           the optimum wherever
+                                           the optimum where
                                            the study ``pairing`` can
                                            tell, mostly within 0.03%
 =============  ==========================  ===============================  ====================
@@ -134,7 +134,7 @@ def pair_exchange(proportions: ArrayLike, sizes: ArrayLike) -> Pairing:
     order = np.lexsort((all_n, all_gamma))
     gamma, n = all_gamma[order], _relative(all_n[order])
     if len(order) % 2:
-        # A bag as good as empty makes the number even. The bag paired with it is left out, and
+        # A practically empty bag makes the number even. The bag paired with it is left out, and
         # exchanges choose whom.
         gamma, n = np.append(gamma, gamma.mean()), np.append(n, _TINY)
     pairs = Pairs(gamma, n, *match_cells(gamma, n))

@@ -130,7 +130,7 @@ def make_tasks(
         raise ValueError(f"There is no method {unknown[0]!r}; the methods are {known}.")
     if trials < 1:
         raise ValueError(f"The number of trials must be at least 1, not {trials}.")
-    # shuffled bags know no range of proportions
+    # random bags have no range of proportions
     shares = [(0.0, 1.0)] if sampling == "iid" else ranges
     return [
         Task(Setting(dataset, share, size, table, sampling, standardize_all), method, seed)

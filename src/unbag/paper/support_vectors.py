@@ -4,7 +4,7 @@ The dual problem in signed coefficients a, with y_j = ±1 and gap g = y − Ka:
 
     maximise Σ_j y_j a_j − ½ aᵀKa   with Σ_j a_j = 0 and a_j y_j between 0 and C.
 
-At the maximum g_j ≤ b wherever a_j may grow and g_j ≥ b wherever it may shrink, for some b, the
+At the maximum g_j ≤ b for every a_j that may grow and g_j ≥ b for every one that may shrink, for some b, the
 intercept. Sequential minimal optimisation changes one pair at a time, the one that gains most
 with the coefficient that most wants to grow: R.-E. Fan, P.-H. Chen and C.-J. Lin (2005),
 "Working set selection using second order information for training support vector machines",
@@ -181,7 +181,7 @@ class _Dual:
         return np.where(self.coef > self.lower, self.gap, np.inf)
 
     def _change_pairs(self, rows: Ints, goal: float, max_steps: int) -> int:
-        """Change pairs among some coefficients until they violate less; tell how many pairs."""
+        """Change pairs among some coefficients until they violate less; return how many."""
         half = self.diagonal[rows] / 2
         coef, gap = self.coef[rows], self.gap[rows]
         lower, upper = self.lower[rows], self.upper[rows]

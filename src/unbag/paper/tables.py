@@ -141,7 +141,7 @@ def markdown_tables(rows: Sequence[Row]) -> str:
 def _title(line: tuple[Any, ...]) -> str:
     table, dataset, standardize_all, sampling, low, high = line
     fixed = "number of instances fixed" if table == 1 else "number of bags fixed"
-    share = "shuffled bags" if sampling == "iid" else f"proportions in [{low:g}, {high:g}]"
+    share = "random bags" if sampling == "iid" else f"proportions in [{low:g}, {high:g}]"
     encoded = ", all columns standardised" if standardize_all else ""
     return f"Table {table} ({fixed}): {dataset.upper()}, {share}{encoded}"
 

@@ -139,10 +139,10 @@ def pair_weights(bags: Bags, pairing: Pairing, bag_model: BagModel = "instances"
 def convex_priors(W: Floats) -> Floats:
     """Shares (..., 2) of the second of two classes between which the corrected risk by W is convex.
 
-    Let the loss bend alike against both classes, as the logistic loss does. The losses of a row of
-    bag i then have (Wπ)_i times that bend, so that at the class prior π the risk is a convex
+    Let the loss have the same curvature for both classes, as the logistic loss does. The losses of a row of
+    bag i then have (Wπ)_i times that curvature, so at the class prior π the risk is a convex
     function of the scores if and only if Wπ ≥ 0. For pairs of bags this is γ⁻ ≤ π₊ ≤ γ⁺ in every
-    pair, which the median share obeys if extremes are paired. If the first of the two shares is the
+    pair, which holds for the median share if extremes are paired. If the first of the two shares is the
     larger one, there is no such prior.
 
     >>> from unbag import bag_target, check_bag_target

@@ -224,7 +224,7 @@ def _row(file: TableFile, value: Any, where: str) -> dict[str, Any]:
         raise TableError(file, problem, line=where)
     nested = next((n for n, v in value.items() if isinstance(v, list | dict)), None)
     if nested is not None:
-        problem = f"has a list or an object in column {nested!r}, which is no single value"
+        problem = f"has a list or an object in column {nested!r}, which is not a single value"
         raise TableError(file, problem, line=where, column=nested)
     return value
 

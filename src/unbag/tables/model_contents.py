@@ -32,7 +32,7 @@ from unbag.terms.kernel import KernelTerm
 from unbag.terms.numbers import NumberTerm
 from unbag.terms.sparse import SparseTerm
 
-# Estimators of scikit-learn that only compute, by NumPy, whatever they are given but for what is checked below.
+# Estimators of scikit-learn that only compute with NumPy, whatever they receive, except what is checked below.
 _SCIKIT_LEARN = {
     f"sklearn.{name}"
     for name in (
@@ -59,7 +59,7 @@ _SCIKIT_LEARN = {
     )
 }
 
-# What of this package and of NumPy is no class of a fitted model; the functions only read the columns of a table.
+# Objects of this package and of NumPy other than classes of fitted models; the functions only read the columns of a table.
 _OTHERS = {
     "numpy.dtype",
     "unbag.paper.kernels.Kernel",
@@ -269,7 +269,7 @@ def _is_one_of(value: Any, allowed: tuple[Any, ...]) -> bool:
 
 
 def _check_vocabulary(words: CountVectorizer) -> None:
-    """Places of words become positions in sparse matrices, which native code believes."""
+    """Places of words become positions in sparse matrices, which native code does not check."""
     places = getattr(words, "vocabulary_", words.vocabulary)
     if places is None:
         return

@@ -387,7 +387,7 @@ def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a member whose declared size is believable."""
+    """Read a member whose declared size is plausible."""
     member = archive.getinfo(name)
     limit = MAX_HEADER if name == HEADER else MAX_PAYLOAD
     if member.file_size > limit:

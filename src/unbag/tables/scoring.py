@@ -41,8 +41,8 @@ class Rule:
     def at(self, share: float) -> Rule:
         """The same rule where another share of the rows is positive.
 
-        A threshold for recalls goes along with the share and one for F1 with the odds; others are
-        what they are.
+        A threshold for recalls moves with the proportion and one for F1 with the odds; others do
+        not move.
         """
         if self.name == "balanced":
             return Rule(self.name, share, share)

@@ -73,7 +73,7 @@ class Moments(NamedTuple):
 
 
 class TrainingRows(Protocol):
-    """What terms need of the rows that they are fitted to, wherever these are."""
+    """What terms need of the rows that they are fitted to."""
 
     @property
     def n_instances(self) -> int:
@@ -160,7 +160,7 @@ class EncodedRows:
 
 
 class TableEncoder:
-    """Tells columns of numbers from categories, and turns tables into `EncodedRows`.
+    """Separates columns of numbers from categories, and turns tables into `EncodedRows`.
 
     Numbers, truth values and times are numbers; categoricals, text and all else are categories.
     Arrays and sparse matrices hold numbers only.

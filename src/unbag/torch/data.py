@@ -124,7 +124,7 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
         return torch.as_tensor(found.toarray() if hasattr(found, "toarray") else found)
 
 
-# Orders of the bags that tell how many batches an epoch has.
+# Orders of the bags that determine how many batches an epoch has.
 _ORDERS_TRIED = 4
 
 
@@ -180,9 +180,13 @@ class BagBatchSampler(Sampler[list[int]]):
         self.shuffle = shuffle
         self.seed = seed
         self.epoch = 0
-        world = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self.num_replicas = num_replicas or (torch.distributed.get_world_size() if world else 1)
-        self.rank = rank if rank is not None else (torch.distributed.get_rank() if world else 0)
+        is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.num_replicas = num_replicas or (
+            torch.distributed.get_world_size() if is_distributed else 1
+        )
+        self.rank = (
+            rank if rank is not None else (torch.distributed.get_rank() if is_distributed else 0)
+        )
         if not 0 <= self.rank < self.num_replicas:
             raise ValueError(f"rank must be below num_replicas={self.num_replicas}, not {rank!r}.")
         orders = _ORDERS_TRIED if shuffle else 1

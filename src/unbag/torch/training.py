@@ -182,7 +182,7 @@ class NetworkTrainer:
 
     @torch.no_grad()
     def _validate(self, dataset: BagDataset) -> float:
-        """Mean loss of the rows of bags held out, in chunks."""
+        """Mean loss of the rows of held-out bags, in chunks."""
         self._judged.eval()
         if dataset.bags.n_instances <= self.plan.batch_size:
             return float(self._same_again("validation", dataset, self._judged))

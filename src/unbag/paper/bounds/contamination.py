@@ -29,11 +29,11 @@ independent and says nothing of labels of different bags; but its proofs need it
   γ_i P₊ + (1 − γ_i) P₋.
 * IBM, the independent bag model: every single instance comes from that mixture, but those of a
   bag may depend on each other in any way.
-* CIIM, given γ: labels are independent, positive with chance γ_i; given the labels, instances are
+* CIIM, given γ: labels are independent, positive with probability γ_i; given the labels, instances are
   independent, each from the distribution of its class. For fixed γ this is the same as IIM.
-* CIBM', given γ: every single label is positive with chance γ_i; given all labels of the bag,
+* CIBM', given γ: every single label is positive with probability γ_i; given all labels of the bag,
   every single instance comes from the distribution of its class. It implies IBM.
-* CIBM, given γ: the same, but labels need the chance γ_i on average over the bag only, not one by
+* CIBM, given γ: the same, but labels need the probability γ_i on average over the bag only, not one by
   one. It does not imply IBM, and yet estimates of the risk remain unbiased.
 
 IIM and CIIM are single models. The other three are families, and `sample_bags` draws from one
@@ -281,12 +281,12 @@ def sample_bags(
     model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}, default="CIIM"
         What may depend on what:
 
-        - "IIM" and "CIIM": each label is positive with chance γ_i, each instance drawn from its
+        - "IIM" and "CIIM": each label is positive with probability γ_i, each instance drawn from its
           class, all independently.
         - "IBM": one instance is drawn from the mixture for the whole bag, and each instance is a
-          copy of it with chance √r, else a draw of its own.
-        - "CIBM'": each label is with chance √r a copy of one label drawn for the whole bag. Given
-          the labels, each instance is with chance √r a copy of the one that was drawn for its bag
+          copy of it with probability √r, else a draw of its own.
+        - "CIBM'": each label is with probability √r a copy of one label drawn for the whole bag. Given
+          the labels, each instance is with probability √r a copy of the one that was drawn for its bag
           and class.
         - "CIBM": the same, but the labels of each bag are sorted, positives first, before
           instances are drawn. So the first are positive more often than γ_i, the last less often,

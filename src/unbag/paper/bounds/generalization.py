@@ -342,7 +342,7 @@ def required_bags_for_bound(
     class_prior: ClassPrior = "balanced",
     model: PairModel = "IIM",
 ) -> BoundPlan:
-    """Tell how many bags it takes until the bound for least squares is at most ``target``.
+    """Number of bags from which on the bound for least squares is at most ``target``.
 
     For L bags of n instances and g = (1 − share, share) of a bag, L·W[i] goes to g_iᵀM⁻¹ with
     M = E[ggᵀ], so that V is about E[(Σ_c π_c |gᵀM⁻¹|_c)²]/(L n). Proportions are given as in
@@ -369,16 +369,16 @@ def required_bags_for_bound(
     return BoundPlan(n_bags, bag_size, n_bags * bag_size, value, per_bag)
 
 
-def _variation_per_bag(shares: Floats, chance: Floats, class_prior: Any) -> float:
+def _variation_per_bag(shares: Floats, weight: Floats, class_prior: Any) -> float:
     """E[(Σ_c π_c |gᵀM⁻¹|_c)²] over the distribution of shares."""
     G = np.column_stack([1 - shares, shares])
     if isinstance(class_prior, str):
         check_choice(class_prior, ("balanced", "empirical"), "class_prior")
-        prior = np.full(2, 0.5) if class_prior == "balanced" else chance @ G
+        prior = np.full(2, 0.5) if class_prior == "balanced" else weight @ G
     else:
         prior = np.asarray(class_prior, dtype=float) / np.sum(class_prior)
-    table = G @ np.linalg.inv(G.T @ (chance[:, None] * G))
-    return float(chance @ (np.abs(table) @ prior) ** 2)
+    table = G @ np.linalg.inv(G.T @ (weight[:, None] * G))
+    return float(weight @ (np.abs(table) @ prior) ** 2)
 
 
 def _check_table(W: Floats, bags: Bags) -> Floats:

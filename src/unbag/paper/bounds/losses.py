@@ -6,7 +6,7 @@ Then ℓ^κ is ℓ, scaled and shifted, and
     contaminated risk = (1 − κ⁺ − κ⁻) · clean risk + C (κ⁺ + κ⁻)/2:
 
 training on contaminated data as if it were clean has the same minimiser. That is immunity. No
-symmetric loss is convex (but for a straight line), so that there is a price.
+symmetric loss is convex, except for a straight line, so there is a price.
 
 For a convex loss with ℓ₊'' = ℓ₋'', the second derivative of the unbiased loss is
 
@@ -20,7 +20,7 @@ has the probability η, and H⁻(η) the least among scores t of the wrong sign.
 
     ψ(θ) = H⁻((1 + θ)/2) − H((1 + θ)/2),
 
-which is convex for convex and for symmetric losses, every f obeys (Bartlett, Jordan and McAuliffe)
+which is convex for convex and for symmetric losses, every f satisfies (Bartlett, Jordan and McAuliffe)
 
     ψ(E₀₁(f) − inf E₀₁) ≤ E(f) − inf E,
 

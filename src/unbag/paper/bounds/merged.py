@@ -123,7 +123,7 @@ def expected_contrasts(
 
 
 def _below(gamma: Floats, n: int) -> Iterator[Floats]:
-    """F_j(t), the chance of at most t positives among n, for t = 0, ..., n − 1."""
+    """F_j(t), the probability of at most t positives among n, for t = 0, ..., n − 1."""
     # no smaller than this, so that 0 · log stays 0 at proportions 0 and 1
     log_positive = np.log(np.maximum(gamma, 1e-300))
     log_negative = np.log(np.maximum(1 - gamma, 1e-300))
@@ -134,14 +134,14 @@ def _below(gamma: Floats, n: int) -> Iterator[Floats]:
         yield np.minimum(below, 1.0)
 
 
-def _mean_distance(chances: Floats) -> Floats:
-    """E|C − K| for C the sum of 2K independent draws, for every row of 2K chances."""
-    n_blocks, many = chances.shape
+def _mean_distance(probabilities: Floats) -> Floats:
+    """E|C − K| for C the sum of 2K independent draws, for every row of 2K probabilities."""
+    n_blocks, many = probabilities.shape
     count = np.zeros((n_blocks, many + 1))
     count[:, 0] = 1.0
     for j in range(many):
-        chance = chances[:, j, None]
-        raised = count[:, : j + 1] * chance
+        probability = probabilities[:, j, None]
+        raised = count[:, : j + 1] * probability
         count[:, : j + 1] -= raised
         count[:, 1 : j + 2] += raised
     return count @ np.abs(np.arange(many + 1) - many // 2)
@@ -373,12 +373,12 @@ def misordering_probability(
     size_high : int, optional
         Size of the other; by default the same.
     ties : float in [0, 1], default=0
-        Which part of the chance of equal shares to add; ½ if ties are broken at random.
+        Which part of the probability of equal shares to add; ½ if ties are broken at random.
 
     Returns
     -------
     probability : float
-        The chance.
+        The probability.
 
     Examples
     --------
@@ -395,11 +395,11 @@ def misordering_probability(
         check_count(n, "size_low and size_high")
     check_share(ties, "ties")
     k = np.arange(n_low + 1)
-    chance = binom.pmf(k, n_low, low)
+    probability = binom.pmf(k, n_low, low)
     # in whole numbers, K₂ n₁ < k n₂ and K₂ n₁ = k n₂
     below = binom.cdf((k * n_high - 1) // n_low, n_high, high)
     equal = np.where(k * n_high % n_low == 0, binom.pmf(k * n_high // n_low, n_high, high), 0)
-    return float(chance @ (below + ties * equal))
+    return float(probability @ (below + ties * equal))
 
 
 @dataclass(frozen=True)
@@ -439,7 +439,7 @@ def neighbour_condition(
     if bag_size is None:
         return NeighbourCondition(spread, share, min(share + surplus, 1.0))
     n = check_count(bag_size, "bag_size")
-    # one u, chosen before the data are seen: there the chance to stray is one in √n and so small
+    # one u, chosen before the data are seen: there the probability to stray is one in √n and so small
     stray = sqrt(log(2 * sqrt(n)) / n)
     kept = 1 - 2 * exp(-n * stray**2)
     tau = (_share_below(gamma, spread + stray) + surplus) / kept if kept > 0 else 1.0

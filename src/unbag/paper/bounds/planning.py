@@ -7,7 +7,7 @@ squares and S_a the covariance of φ = (φ₋, φ₊) inside class a, its varian
     V = (1/(L n)) Σ_a trace(S_a M⁻¹ T_a M⁻¹),    M = E[γγᵀ],    T_a = E[γ[a] γγᵀ],
 
 with γ = (1 − g, g) and g the observed proportion of a bag. So V falls as 1/L, and three moments of
-g say how many bags it takes. If a bag's labels are drawn with chance p, the count is binomial and
+g say how many bags it takes. If a bag's labels are drawn with probability p, the count is binomial and
 
     n(n−1)···(n−k+1) E[p^k] = E[(ng)(ng − 1)···(ng − k + 1)],    k = 1, 2, 3.
 
@@ -44,11 +44,11 @@ from unbag.bags.shares import check_range, check_support
 PlannedPrecision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
 
-# With fewer, nothing is left over to tell how much bags vary.
+# With fewer, nothing is left over to estimate how much bags vary.
 FEWEST_PLANNED = 3
 # Bags drawn with replacement from fewer say little of how estimates vary.
 _FEWEST_FOR_INTERVALS = 10
-# What chance takes if proportions are random.
+# Bags that random variation takes if proportions are random.
 _LOST_BAGS = 3
 # Quantiles that stand for a distribution of true proportions, and the largest bags whose labels
 # still spread the observed ones by more than the quantiles lie apart.
@@ -60,7 +60,7 @@ _LABELS_MATTER = 4096
 class BagPlan:
     """What `required_bags` found; printing it says so in words, `frame` gives the table ``by_size``.
 
-    ``labelled_rows`` would tell the classes apart as well, as `unbag.effective_sample_size` counts,
+    ``labelled_rows`` would separate the classes as well, as `unbag.effective_sample_size` counts,
     ``share_of_labels`` is that as a part of all instances; ``mean`` and ``spread`` are those of the
     observed proportions, and ``half_width`` is that of an interval of the given ``level``.
     """
@@ -112,7 +112,7 @@ def required_bags(
     level: float = 0.95,
     dependence: float = 0.0,
 ) -> BagPlan:
-    """Tell how many bags of a size and spread it takes to know a classifier's quality that well.
+    """Number of bags of a size and spread that a measure's standard error needs.
 
     Parameters
     ----------
@@ -228,12 +228,12 @@ def _influence_covariance(measure: str, expected: float) -> Floats:
     if measure == "balanced_accuracy":
         return np.full((2, 1, 1), expected * (1 - expected) / 4) * [[1, -1], [-1, 1]]
     distance = sqrt(2) * float(ndtri(expected))
-    nodes, chance = np.polynomial.hermite_e.hermegauss(80)
+    nodes, weight = np.polynomial.hermite_e.hermegauss(80)
     x = np.stack([nodes, nodes + distance])
     influence = np.stack([ndtr(distance - x), ndtr(x)])
-    chance = chance / chance.sum()
-    centred = influence - (influence @ chance)[..., None]
-    return np.einsum("cak,dak,k->acd", centred, centred, chance)
+    weight = weight / weight.sum()
+    centred = influence - (influence @ weight)[..., None]
+    return np.einsum("cak,dak,k->acd", centred, centred, weight)
 
 
 def _unit_variance(moments: Floats, covariance: Floats) -> float:
@@ -246,7 +246,7 @@ def _unit_variance(moments: Floats, covariance: Floats) -> float:
 
 
 def share_distribution(proportions: Any, n: int) -> tuple[Floats, Floats]:
-    """Observed proportions of bags of n instances, and the chance of each.
+    """Observed proportions of bags of n instances, and the probability of each.
 
     Of random proportions, 256 quantiles stand for the distribution, and the count is binomial.
     """
@@ -267,7 +267,7 @@ def share_distribution(proportions: Any, n: int) -> tuple[Floats, Floats]:
 
 
 def lost_bags(proportions: Any) -> int:
-    """How many bags chance takes: some if proportions are random, none if they are given."""
+    """Bags that random variation takes: some if proportions are random, none if they are given."""
     return _LOST_BAGS if _are_random(proportions) else 0
 
 
@@ -288,7 +288,7 @@ def _observed_moments(proportions: Any, n: int) -> Floats:
         moments = np.mean([g, g**2, g**3], axis=1)
     if _spread(moments) < 1e-9:
         raise ValueError(
-            "All bags would have the same proportion, and no number of those tells the classes "
+            "All bags would have the same proportion, and no number of those separates the classes "
             "apart."
         )
     return moments
