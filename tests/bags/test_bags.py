@@ -722,7 +722,9 @@ def test_names_must_be_as_many_as_classes(names):
 
 @pytest.mark.parametrize("counts", [[0.3, 0.3, 1, 1], [[0.3, 1.7], [0.3, 1.7], [1, 1], [1, 1]]])
 def test_counts_are_whole_numbers_unless_noise_is_given(counts):
-    sentence = "The counts of bag 7 hold 0.3, which is not a whole number: .* noise=...; .* proportion"
+    sentence = (
+        "The counts of bag 7 hold 0.3, which is not a whole number: .* noise=...; .* proportion"
+    )
     with pytest.raises(ValueError, match=sentence):
         bag_target([7, 7, 9, 9], counts=counts)
     assert bag_target([7, 7, 9, 9], counts=counts, noise=0.5)["proportion"].shape[0] == 4
