@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import gc
 import io
 import json
 import multiprocessing
@@ -48,6 +49,8 @@ WORDS = ["red", "green", "blue", "black", "white", "grey", "brown", "pink"]
 ODD: list[Any] = [None, True, False, -1, 0, 1, 2, 3, 7, 255, 10**6, 10**9, 2**31, 2**63, -(2**31)]
 ODD += [0.5, 1e308, "", "x", "0", "nan", "float32", "float64", "object", "U99999999", [], {}, [0]]
 ODD += ["filename", "file", "/etc/passwd", "auto", "kernel", "passthrough", "drop", "(rare)", "red"]
+ODD_LINES = ["average_output", "linear_tree=1", "is_linear=1", "num_cat=1", "end of trees", "Tree=0"]
+ODD_LINES += ["leaf_value=1 2 3 4", "split_feature=9 9 9", "pandas_categorical:[[1]]", "loaded=\x00"]
 CLASSES = ["builtins.list", "builtins.dict", "builtins.str", "builtins.int", "numpy.ndarray"]
 CLASSES += ["numpy.float32", "numpy.int64", "numpy.object_", "os.system", "builtins.eval"]
 CLASSES += ["sklearn.feature_extraction.text.CountVectorizer", "sklearn.pipeline.Pipeline"]
@@ -222,8 +225,11 @@ def forge_setting(rng: random.Random, tree: Any, _: dict[str, bytes]) -> None:
 
 
 def forge_trees(rng: random.Random, text: str) -> str:
-    """Change a field of the trees."""
+    """Change a field of the trees, or add a line."""
     lines = text.split("\n")
+    if rng.random() < 0.1:
+        lines.insert(rng.randrange(1, len(lines)), rng.choice(ODD_LINES))
+        return "\n".join(lines)
     chosen = [i for i, line in enumerate(lines) if "=" in line]
     i = rng.choice(chosen)
     name, _, value = lines[i].partition("=")
@@ -233,6 +239,7 @@ def forge_trees(rng: random.Random, text: str) -> str:
     if what < 0.6:
         entries[at] = rng.choice(
             ["-1", "0", "1", "2", "3", "-2", "-5", "100", "2147483648", "nan", "inf"]
+            + ["1_0", "+1", "1.0", "1e0", "0x1", "\u0661", "1e400", "", "\t1", "1\r"]
         )
     elif what < 0.8:
         del entries[at]
@@ -372,9 +379,14 @@ def work(first: int, step: int, end: float, at: Any, counts: Any, findings: Path
         found = try_file(payload, rows[name])
         if found != "scores as it says":
             raise RuntimeError(f"the sound file of {name}: {found}")
-    names, number = list(sound), first
+    # kinds of small files more often: more files in the same time
+    names = [*sound, "alone", "trees", "trees", "three"]
+    number = first
+    gc.disable()
     while time.time() < end:
         at.value = number
+        if number % 500 < step:
+            gc.collect()
         signal.setitimer(signal.ITIMER_PROF, LONGEST)  # nobody handles it: it ends the process
         rng = random.Random(number)
         name = names[number % len(names)]
@@ -412,10 +424,14 @@ def main() -> int:
         return process, at
 
     running = [start(options.first + i) for i in range(options.jobs)]
+    told = begin
     while running:
         time.sleep(0.2)
         while not counts.empty():
             seen[counts.get()[1]] += 1
+        if time.time() > told + 300:
+            told = time.time()
+            print(f"{sum(seen.values()):,} files so far, {seen['FINDING']} findings", flush=True)
         for i, (process, at) in reversed(list(enumerate(running))):
             if not process.is_alive():
                 process.join()

@@ -39,6 +39,7 @@ _MODELS_AT_HAND = 32
 # The bit of a decision that stands for a split by categories.
 _BY_CATEGORIES = 1
 _WHOLE = re.compile(r"-?[0-9]+")
+_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?|inf)")
 _ODD = re.compile(r"[^\n\x20-\x7e]")
 
 # What LightGBM may also call a parameter of `unbag.LLPBoostingClassifier`, and what cannot be set.
@@ -335,6 +336,7 @@ def _check_tree(tree: dict[str, str], n_features: int) -> None:
             if not inside:
                 raise ValueError("a branch leads nowhere")
     decisions = _numbers(tree, "decision_type", n_nodes)
+    _check_inside(decisions, 0, 16, "decision")
     sets = [
         float(value)
         for value, kind in zip(tree["threshold"].split(), decisions, strict=True)
@@ -342,7 +344,7 @@ def _check_tree(tree: dict[str, str], n_features: int) -> None:
     ]
     if sets or n_sets:
         bounds = _numbers(tree, "cat_boundaries", n_sets + 1)
-        _check_length(tree, "cat_threshold", bounds[-1])
+        _check_inside(_numbers(tree, "cat_threshold", bounds[-1]), 0, 1 << 32, "set of categories")
         if bounds[0] != 0 or bounds != sorted(bounds):
             raise ValueError("sets of categories overlap")
     _check_inside(sets, 0, n_sets, "set of categories")
@@ -369,8 +371,9 @@ def _check_floats(
     tree: dict[str, str], name: str, length: int, sound: Callable[[float], bool]
 ) -> None:
     _check_length(tree, name, length)
-    if not all(sound(float(value)) for value in tree[name].split()):
-        raise ValueError(f"its {name} is not finite")
+    for value in tree[name].split():
+        if not (_NUMBER.fullmatch(value) and sound(float(value))):
+            raise ValueError(f"{value!r} in its {name} is no number of a tree")
 
 
 def _check_inside(values: list[int] | list[float], low: int, end: int, what: str) -> None:
