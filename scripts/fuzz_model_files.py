@@ -49,8 +49,22 @@ WORDS = ["red", "green", "blue", "black", "white", "grey", "brown", "pink"]
 ODD: list[Any] = [None, True, False, -1, 0, 1, 2, 3, 7, 255, 10**6, 10**9, 2**31, 2**63, -(2**31)]
 ODD += [0.5, 1e308, "", "x", "0", "nan", "float32", "float64", "object", "U99999999", [], {}, [0]]
 ODD += ["filename", "file", "/etc/passwd", "auto", "kernel", "passthrough", "drop", "(rare)", "red"]
-ODD_LINES = ["average_output", "linear_tree=1", "is_linear=1", "num_cat=1", "end of trees", "Tree=0"]
-ODD_LINES += ["leaf_value=1 2 3 4", "split_feature=9 9 9", "pandas_categorical:[[1]]", "loaded=\x00"]
+ODD_NUMBERS = ["-1", "0", "1", "2", "3", "-2", "-5", "100", "2147483648", "nan", "inf", "1_0", "+1"]
+ODD_NUMBERS += ["1.0", "1e0", "0x1", "\u0661", "1e400", "", "\t1", "1\r"]
+ODD_LINES = [
+    "average_output",
+    "linear_tree=1",
+    "is_linear=1",
+    "num_cat=1",
+    "end of trees",
+    "Tree=0",
+]
+ODD_LINES += [
+    "leaf_value=1 2 3 4",
+    "split_feature=9 9 9",
+    "pandas_categorical:[[1]]",
+    "loaded=\x00",
+]
 CLASSES = ["builtins.list", "builtins.dict", "builtins.str", "builtins.int", "numpy.ndarray"]
 CLASSES += ["numpy.float32", "numpy.int64", "numpy.object_", "os.system", "builtins.eval"]
 CLASSES += ["sklearn.feature_extraction.text.CountVectorizer", "sklearn.pipeline.Pipeline"]
@@ -237,10 +251,7 @@ def forge_trees(rng: random.Random, text: str) -> str:
     at = rng.randrange(len(entries))
     what = rng.random()
     if what < 0.6:
-        entries[at] = rng.choice(
-            ["-1", "0", "1", "2", "3", "-2", "-5", "100", "2147483648", "nan", "inf"]
-            + ["1_0", "+1", "1.0", "1e0", "0x1", "\u0661", "1e400", "", "\t1", "1\r"]
-        )
+        entries[at] = rng.choice(ODD_NUMBERS)
     elif what < 0.8:
         del entries[at]
     else:

@@ -444,7 +444,7 @@ def test_saved_and_loaded(tmp_path):
         ("leaf_value=", "leaf_value=inf 0.5", "'inf' in its leaf_value is no number"),
         ("leaf_value=", "leaf_value=1_0 0.5", "'1_0' in its leaf_value is no number"),
         ("threshold=", "threshold=nan", "'nan' in its threshold is no number"),
-        ("threshold=", "threshold=+1", r"'\\+1' in its threshold is no number"),
+        ("threshold=", "threshold=+1", r"'\+1' in its threshold is no number"),
         ("decision_type=", "decision_type=257", "there is no such decision"),
         ("cat_threshold=", "cat_threshold=0x1", "'0x1' is no whole number"),
         ("threshold=", "threshold=5.0", "there is no such set of categories"),
