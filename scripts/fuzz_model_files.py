@@ -227,6 +227,8 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 def forge_setting(rng: random.Random, tree: Any, _: dict[str, bytes]) -> None:
     """Change a value that is kept as JSON: a parameter, a name, a level, a place in a vocabulary."""
     nodes = [c for c, k in places(tree) if k == "content" and c.get("is_json")]
+    if not nodes:  # forged before
+        return
     node = rng.choice(nodes)
     value = json.loads(node["content"])
     if isinstance(value, str) and value.startswith("tree\n"):
@@ -435,13 +437,13 @@ def main() -> int:
         return process, at
 
     running = [start(options.first + i) for i in range(options.jobs)]
-    told = begin
+    printed = begin
     while running:
         time.sleep(0.2)
         while not counts.empty():
             seen[counts.get()[1]] += 1
-        if time.time() > told + 300:
-            told = time.time()
+        if time.time() > printed + 300:
+            printed = time.time()
             print(f"{sum(seen.values()):,} files so far, {seen['FINDING']} findings", flush=True)
         for i, (process, at) in reversed(list(enumerate(running))):
             if not process.is_alive():

@@ -459,6 +459,9 @@ def test_saved_and_loaded(tmp_path):
         ("max_feature_idx=", "max_feature_idx=5", "its max_feature_idx is not 1"),
         ("tree_sizes=", "tree_sizes=99999", "its trees are not as long as it says"),
         ("num_cat=", "num_cut=1", "it has no 'num_cat'"),
+        ("leaf_weight=", "leaf_weight=1.0", "its leaf_weight has not 2 entries"),
+        ("internal_count=", "more=1", "its lines are not those of a tree"),
+        ("internal_count=", "internal_count=1 2 3", "its internal_count has not 1 entries"),
         ("shrinkage=", "num_cat=1", "a line is there twice"),
     ],
 )

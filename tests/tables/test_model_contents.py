@@ -137,6 +137,10 @@ def forged_prior(mixed, _):
     mixed[-1].class_prior_ = np.array([0.2, 0.2])
 
 
+def forged_objects(mixed, _):
+    mixed[-1]._terms[0]._means = mixed[-1]._terms[0]._means.astype(object)
+
+
 def forged_without(mixed, _):
     del mixed[-1].tol
 
@@ -174,6 +178,7 @@ FORGERIES = {
     forged_places: "terms do not fit its columns or coefficients",
     forged_gaps: "missing_columns_ leads nowhere",
     forged_prior: "class_prior_ does not add up to 1",
+    forged_objects: "_means holds more than numbers",
     forged_without: "without tol",
     forged_method: "decision_function is no method",
     forged_type: "dtype='U1000000000'",

@@ -39,7 +39,18 @@ _MODELS_AT_HAND = 32
 # The bit of a decision that stands for a split by categories.
 _BY_CATEGORIES = 1
 _WHOLE = re.compile(r"-?[0-9]+")
-_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?|inf)")
+_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?|inf|nan)")
+# Lines of a tree, in LightGBM's order; those of categories are there if it splits by some.
+_FIELDS = ["num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type"]
+_FIELDS += ["left_child", "right_child", "leaf_value", "leaf_weight", "leaf_count"]
+_FIELDS += [
+    "internal_value",
+    "internal_weight",
+    "internal_count",
+    "cat_boundaries",
+    "cat_threshold",
+]
+_FIELDS += ["is_linear", "shrinkage"]
 _ODD = re.compile(r"[^\n\x20-\x7e]")
 
 # What LightGBM may also call a parameter of `unbag.LLPBoostingClassifier`, and what cannot be set.
@@ -274,7 +285,7 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
         if sizes != [_length(tree) for tree in trees]:
             raise ValueError("its trees are not as long as it says")
         for tree in trees:
-            _check_tree(_fields(tree), n_features)
+            _check_tree(tree, n_features)
 
 
 @contextmanager
@@ -318,33 +329,45 @@ def _fields(lines: str) -> dict[str, str]:
     return found
 
 
-def _check_tree(tree: dict[str, str], n_features: int) -> None:
-    n_leaves, n_sets = _whole(tree["num_leaves"]), _whole(tree["num_cat"])
-    _check_floats(tree, "leaf_value", n_leaves, isfinite)
-    if _whole(tree["is_linear"]) != 0:
-        raise ValueError("a leaf is no constant")
+def _check_tree(tree: str, n_features: int) -> None:
+    fields = _fields(tree)
+    n_leaves, n_sets = _whole(fields["num_leaves"]), _whole(fields["num_cat"])
     n_nodes = n_leaves - 1
+    # LightGBM ends the process if a field is absent or has another length than it needs
+    names = [name for name in _FIELDS if n_sets or not name.startswith("cat_")]
+    if [line.partition("=")[0] for line in tree.rstrip("\n").split("\n")[1:]] != names:
+        raise ValueError("its lines are not those of a tree")
+    _check_floats(fields, "leaf_value", n_leaves, isfinite)
+    if _whole(fields["is_linear"]) != 0:
+        raise ValueError("a leaf is no constant")
+    _check_floats(fields, "shrinkage", 1)
     if n_nodes == 0:
         return
+    _check_floats(fields, "leaf_weight", n_leaves)
+    _check_floats(fields, "leaf_count", n_leaves)
+    for name in ("split_gain", "internal_value", "internal_weight", "internal_count"):
+        _check_floats(fields, name, n_nodes)
     # splits by whether a value is there have an infinite one
-    _check_floats(tree, "threshold", n_nodes, lambda value: not isnan(value))
-    _check_inside(_numbers(tree, "split_feature", n_nodes), 0, n_features, "column")
+    _check_floats(fields, "threshold", n_nodes, lambda value: not isnan(value))
+    _check_inside(_numbers(fields, "split_feature", n_nodes), 0, n_features, "column")
     for side in ("left_child", "right_child"):
-        for node, child in enumerate(_numbers(tree, side, n_nodes)):
+        for node, child in enumerate(_numbers(fields, side, n_nodes)):
             # a leaf is written as −1 less its number, and a node comes after its parent
             inside = node < child < n_nodes if child >= 0 else -child <= n_leaves
             if not inside:
                 raise ValueError("a branch leads nowhere")
-    decisions = _numbers(tree, "decision_type", n_nodes)
+    decisions = _numbers(fields, "decision_type", n_nodes)
     _check_inside(decisions, 0, 16, "decision")
     sets = [
         float(value)
-        for value, kind in zip(tree["threshold"].split(), decisions, strict=True)
+        for value, kind in zip(fields["threshold"].split(), decisions, strict=True)
         if kind & _BY_CATEGORIES
     ]
-    if sets or n_sets:
-        bounds = _numbers(tree, "cat_boundaries", n_sets + 1)
-        _check_inside(_numbers(tree, "cat_threshold", bounds[-1]), 0, 1 << 32, "set of categories")
+    if n_sets:
+        bounds = _numbers(fields, "cat_boundaries", n_sets + 1)
+        _check_inside(
+            _numbers(fields, "cat_threshold", bounds[-1]), 0, 1 << 32, "set of categories"
+        )
         if bounds[0] != 0 or bounds != sorted(bounds):
             raise ValueError("sets of categories overlap")
     _check_inside(sets, 0, n_sets, "set of categories")
@@ -368,11 +391,14 @@ def _check_length(tree: dict[str, str], name: str, length: int) -> None:
 
 
 def _check_floats(
-    tree: dict[str, str], name: str, length: int, sound: Callable[[float], bool]
+    tree: dict[str, str],
+    name: str,
+    length: int,
+    sound: Callable[[float], bool] | None = None,
 ) -> None:
     _check_length(tree, name, length)
     for value in tree[name].split():
-        if not (_NUMBER.fullmatch(value) and sound(float(value))):
+        if not _NUMBER.fullmatch(value) or (sound and not sound(float(value))):
             raise ValueError(f"{value!r} in its {name} is no number of a tree")
 
 

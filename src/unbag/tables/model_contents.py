@@ -134,6 +134,8 @@ _SHAPES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "LLPEnsembleClassifier": {"estimators_": ("e",), "weights_": ("e",)},
 }
+# What may hold text.
+_NAMES = ("classes_", "columns", "feature_names_in_", "names")
 # Positions, and the length that they are below.
 _PLACES = {"NumberTerm": {"_gappy": "p"}, "NumericFeatures": {"missing_columns_": "n"}}
 
@@ -311,6 +313,8 @@ def _check_shapes(part: Any, kind: str) -> None:
         if value is None:
             continue
         shape = value.shape if isinstance(value, np.ndarray) else (len(value),)
+        if getattr(value, "dtype", np.dtype(float)).hasobject and name not in _NAMES:
+            raise ValueError(f"it has a {kind} whose {name} holds more than numbers")
         wanted = [
             sum(sizes.setdefault(one, found) for one in letter.split("+"))
             for letter, found in zip(letters, shape, strict=False)
