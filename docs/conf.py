@@ -17,11 +17,11 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "mathml",
     "page_meta",
     "pages_beside",
     "reference_pages",
@@ -77,6 +77,7 @@ sphinx_gallery_conf = {
 # --- looks --------------------------------------------------------------------------------------
 
 html_theme = "pydata_sphinx_theme"
+html_math_renderer = "mathml"
 html_title = "unbag"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -109,12 +109,18 @@ def load_table(name: str, folder: Path | None = None) -> tuple[Floats, Labels]:
     >>> X.shape, labels.tolist()
     ((4, 1), [0, 1, 0, 0])
     """
+    frame, labels = table_frame(name, folder)
+    return encode(frame), labels
+
+
+def table_frame(name: str, folder: Path | None = None) -> tuple[Any, Labels]:
+    """Load a table of two classes with its columns as they are; parameters as in `load_table`."""
     import pandas as pd
 
     check_name(name, TABLES)
     frame = pd.read_parquet(_find(f"tables/{name}.parquet", folder))
     labels = frame.pop("label").to_numpy(dtype=np.int64)
-    return encode(frame), labels
+    return frame, labels
 
 
 def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels, NDArray[Any]]:
