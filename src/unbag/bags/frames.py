@@ -464,8 +464,9 @@ def _noise_columns(noise: Any, columns: list[str]) -> list[str]:
 def _check_columns(
     frame: nw.DataFrame[Any] | nw.LazyFrame[Any], names: Iterable[Any], table: str
 ) -> None:
+    columns = frame.collect_schema().names()
     # a pandas column may be named by anything
-    present = [column for column in frame.columns if isinstance(column, str)]
+    present = [column for column in columns if isinstance(column, str)]
     for name in names:
         if name in present:
             continue
@@ -473,7 +474,7 @@ def _check_columns(
         hint = (
             f"did you mean {quoted(close, ' or ')}?"
             if close
-            else f"it has {listing(map(repr, frame.columns))}."
+            else f"it has {listing(map(repr, columns))}."
         )
         fields = {"column": name, "hint": hint}
         raise JoinError(f"The {{{table}}} has no column {{column!r}}; {{hint}}", fields)
