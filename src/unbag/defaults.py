@@ -68,6 +68,15 @@ FEWEST_BAGS = 5
 LEAST_CONTRAST = 1.05
 """Slopes that the two assumptions expect, if closer together than this ratio, cannot tell them apart. | evaluation_designs"""
 
+DOUBTED = 0.05
+"""P-value of a check below which an assumption is at least inconclusive. | evaluation_designs"""
+
+REJECTED = 0.001
+"""P-value of a check below which an assumption is rejected, and not only inconclusive. | evaluation_designs"""
+
+EFFECT_DOUBTED = 1.28
+"""Standard errors of the bag effect from which on covariate shift is inconclusive: counts cannot tell whether it is correlated with the scores. | evaluation_designs"""
+
 LARGE_DRIFT = 0.5
 """Standard deviations within a class: a test that would miss a drift of this size could not fail. | assumption"""
 

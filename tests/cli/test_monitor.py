@@ -73,7 +73,6 @@ def test_exit_codes_follow_the_verdict(call, months, month, code):
     assert f"<strong>{verdict.replace('_', ' ')}</strong>" in text
     assert " at 0x" not in text
     assert len(found["bags"]) == 30
-    assert found["quality"]["name"] == "roc_auc"
     assert result.stderr == f"Page:  {page}\n"
 
 
@@ -82,7 +81,7 @@ def test_words_say_what_to_do(call, months):
     text = " ".join(result.stdout.split())
     assert text.startswith("Prior shift:")
     assert "Use --class-prior 0." in text
-    for args in ("Totals:", "Slope:", "Scatter:", "Shift:", "Worst bag: r", "Rows:", "AUC without"):
+    for args in ("Totals:", "Slope:", "Scatter:", "Worst bag: r", "Rows:"):
         assert args in text
 
 
@@ -137,14 +136,3 @@ def test_models_of_four_bags_have_nothing_to_hold_others_against(call, months):
     )
     assert result.returncode == 1
     assert "had fewer than five bags; use unbag fit again, on five" in result.stderr
-
-
-def test_without_an_evaluation_there_is_no_auc(call, months):
-    found = load_model(months / "april.unbag")
-    none = found.metadata | {"evaluation": None}
-    save_model(found.model, months / "none.unbag", schema=found.schema, metadata=none)
-    known = [months / "may.parquet", months / "may.csv", *KNOWN, "--json"]
-    result = call("monitor", months / "none.unbag", *known)
-    assert result.returncode == 0
-    assert json.loads(result.stdout)["quality"] is None
-    assert "--folds 0, so that no AUC" in result.stderr

@@ -7,7 +7,6 @@ import pytest
 
 from unbag import bag_target, check_bag_target, label_shift_test
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import Estimate
 from unbag.evaluation.bag_effects import BagEffect
 from unbag.evaluation.checks import (
     Signal,
@@ -21,7 +20,6 @@ from unbag.evaluation.checks import (
 
 DATA = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
 SOUND = label_shift_test(DATA.X, DATA.y)
-GOOD = {"roc_auc": Estimate(0.8, 0.03, 0.74, 0.86, 0.95)}
 UNSURE = BagEffect(0.0, 0.0, 0.1, 1.4, 0.5, 0.3, 1.9, 1.4)
 LOOKS = replace(UNSURE, slope=1.9, slope_unconstrained=1.9, slope_error=0.1)
 ODDS = replace(UNSURE, slope=1.0, slope_unconstrained=1.0, slope_error=0.1)
@@ -51,7 +49,7 @@ WEAK = label_shift_test(FEW.X, FEW.y)
         # drifts that do not go along with the proportions do no harm
         (GROSS, LOOKS, "inconclusive"),
         (replace(SOUND, p_value=0.02, reject=True), UNSURE, "inconclusive"),
-        (replace(SOUND, p_value=0.02, reject=True), LOOKS, "not_rejected"),
+        (replace(SOUND, p_value=1e-4, reject=True), LOOKS, "inconclusive"),
         # a test that could not fail is none
         (WEAK, UNSURE, "inconclusive"),
         (WEAK, None, "inconclusive"),
@@ -62,36 +60,14 @@ WEAK = label_shift_test(FEW.X, FEW.y)
     ],
 )
 def test_tests_and_slopes(test, effect, expected):
-    found = judge_label_shift(GOOD, {"The scores": test}, effect)
+    found = judge_label_shift({"The scores": test}, effect)
     assert found.name == expected
     assert bool(found.advice) is (expected != "not_rejected")
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "expected"),
-    [
-        (1.02, 0.02, "not_rejected"),
-        (1.04, 0.02, "inconclusive"),
-        (1.23, 0.05, "rejected"),
-        (-0.2, 0.05, "rejected"),
-        (1.23, 0.9, "not_rejected"),
-    ],
-)
-def test_what_is_impossible(value, error, expected):
-    found = judge_label_shift(
-        {"roc_auc": Estimate(value, error, 0, 0, 0.95)}, {"The scores": SOUND}, UNSURE
-    )
-    assert found.name == expected
-    assert ("impossible" in str(found)) is (expected != "not_rejected")
-    unbounded = Estimate(value, error, 0, 0, 0.95, bounded=False)
-    assert (
-        judge_label_shift({"cost": unbounded}, {"The scores": SOUND}, UNSURE).name == "not_rejected"
-    )
-
-
 def test_every_test_is_told_with_what_it_could_have_seen():
     found = judge_label_shift(
-        GOOD, {"The scores": SOUND, "The features": WEAK, "Others": "no bags."}, LOOKS
+        {"The scores": SOUND, "The features": WEAK, "Others": "no bags."}, LOOKS
     )
     sound, weak, none, _ = found.reasons
     assert f"{SOUND.typical_drift:.2g} SD would have been detected" in sound
@@ -111,7 +87,7 @@ def test_every_test_is_told_with_what_it_could_have_seen():
     ],
 )
 def test_signal_within_bags_decides(signal, expected):
-    assert judge_label_shift(GOOD, {"The scores": SOUND}, LOOKS, signal).name == expected
+    assert judge_label_shift({"The scores": SOUND}, LOOKS, signal).name == expected
 
 
 def test_estimates_rest_on_what_is_not_rejected():
@@ -123,7 +99,7 @@ def test_estimates_rest_on_what_is_not_rejected():
         ("sensitivity", LOOKS, none),
         ("either", None, Signal(1, 1.0, 0.2)),
     ):
-        one = judge_label_shift(GOOD, {"The scores": SOUND}, effect, signal)
+        one = judge_label_shift({"The scores": SOUND}, effect, signal)
         chosen[name] = overall_verdict(one, judge_covariate_shift(effect, signal)).assumption
     assert chosen == {name: name for name in chosen}
 
@@ -158,7 +134,7 @@ def test_signal_within_bags_is_estimated_without_bias(ratio):
     ],
 )
 def test_variances_within_bags_have_no_sign(signal, label_shift, expected):
-    verdict = judge_label_shift(GOOD, {"The scores": SOUND}, UNSURE)
+    verdict = judge_label_shift({"The scores": SOUND}, UNSURE)
     assert signal_for_range(signal, replace(verdict, name=label_shift)) == expected
 
 

@@ -27,7 +27,7 @@ BY_THRESHOLD = {
 BY_ORDER = {
     "roc_auc": partial(plain_estimate, "roc_auc"),
     "roc_curve": roc_curve,
-    "best_threshold": partial(best_threshold, n_resamples=20),
+    "best_threshold": best_threshold,
 }
 MEASURES = [name for name in ALL_MEASURES if name not in ("roc_auc", "corrected_risk")]
 

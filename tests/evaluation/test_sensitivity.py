@@ -249,12 +249,11 @@ def test_few_bags_determine_no_slope():
     assert HeldOutLogOdds(check_bag_target(y), X[few, 0]).curve.error == np.inf
 
 
-@pytest.mark.parametrize("method", ["bootstrap", "analytic"])
-def test_without_a_predicted_positive_there_is_no_precision_and_no_warning(method):
+def test_without_a_predicted_positive_there_is_no_precision_and_no_warning():
     # of few bags too, as halves of real sets are
     few = BAGS.index < 6
     for scores, y in ((X[:, 0] - 20, Y), (X[few, 0] - 20, Y[few])):
-        found = evaluate(y, scores, method=method, n_resamples=50)
+        found = evaluate(y, scores, n_resamples=50)
         for assumption in found.by_assumption.values():
             precision = assumption["precision"]
             assert np.isnan([precision.value, precision.low, precision.high]).all()

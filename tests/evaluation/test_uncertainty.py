@@ -2,19 +2,15 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from unbag import bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
 from unbag.datasets.synthetic import gaussian_auc
 from unbag.evaluation import Estimate, estimate
-from unbag.evaluation.measures import MEASURES
 
 RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=600) < 0.4).astype(int)
 SCORES = RNG.normal(size=600) + LABELS
-BOTH_METHODS = pytest.mark.parametrize("method", ["analytic", "bootstrap"])
-BOTH_MODELS = pytest.mark.parametrize("cluster_by_bag", [True, False])
 
 
 def delong(labels, scores):
@@ -25,54 +21,19 @@ def delong(labels, scores):
     return by_positive.var() / len(positive) + by_negative.var() / len(negative)
 
 
-@BOTH_METHODS
-@BOTH_MODELS
-def test_on_labels_the_error_of_a_rate_is_the_binomial_one(method, cluster_by_bag):
-    found = estimate("recall", LABELS, SCORES, method=method, cluster_by_bag=cluster_by_bag)
+def test_on_labels_the_error_of_a_rate_is_the_binomial_one():
+    found = estimate("recall", LABELS, SCORES)
     expected = np.sqrt(found.value * (1 - found.value) / LABELS.sum())
     assert found.standard_error == pytest.approx(expected, rel=0.08)
 
 
-@BOTH_METHODS
-@BOTH_MODELS
-def test_on_labels_the_error_of_the_area_is_delongs(method, cluster_by_bag):
-    found = estimate("roc_auc", LABELS, SCORES, method=method, cluster_by_bag=cluster_by_bag)
+def test_on_labels_the_error_of_the_area_is_delongs():
+    found = estimate("roc_auc", LABELS, SCORES)
     expected = np.sqrt(delong(LABELS, SCORES))
     assert found.standard_error == pytest.approx(expected, rel=0.08)
 
 
-def test_under_the_instance_model_the_analytic_error_on_labels_is_exact():
-    rate = estimate("recall", LABELS, SCORES, method="analytic", cluster_by_bag=False)
-    expected = np.sqrt(rate.value * (1 - rate.value) / LABELS.sum())
-    assert rate.standard_error == pytest.approx(expected, rel=1e-10)
-    area = estimate("roc_auc", LABELS, SCORES, method="analytic", cluster_by_bag=False)
-    assert area.standard_error == pytest.approx(np.sqrt(delong(LABELS, SCORES)), rel=1e-10)
-    reach = stats.norm.ppf(0.975) * area.standard_error
-    assert area.high - area.value == pytest.approx(reach, rel=1e-10)
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_bootstrap_and_formula_agree(name):
-    data = make_gaussian_bags(
-        n_bags=150, bag_size=np.repeat([20, 40], 75), n_features=1, random_state=1
-    )
-    options = {"cost": {"cost": (1.0, 3.0)}}.get(name, {})
-    found = {
-        (method, model): estimate(
-            name, data.y, data.X[:, 0], method=method, cluster_by_bag=model, **options
-        ).standard_error
-        for method in ("analytic", "bootstrap")
-        for model in (True, False)
-    }
-    for model in (True, False):
-        assert found["bootstrap", model] == pytest.approx(found["analytic", model], rel=0.2)
-    # the assumption holds here, so that both models say the same
-    assert found["analytic", True] == pytest.approx(found["analytic", False], rel=0.25)
-
-
-@BOTH_METHODS
-@BOTH_MODELS
-def test_intervals_hold_the_truth_as_often_as_they_say(method, cluster_by_bag):
+def test_intervals_hold_the_truth_as_often_as_they_say():
     truth = gaussian_auc(2.0)
     hits, errors, values = [], [], []
     for seed in range(150):
@@ -83,8 +44,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method, cluster_by_bag):
             "roc_auc",
             data.y,
             data.X[:, 0],
-            method=method,
-            cluster_by_bag=cluster_by_bag,
             n_resamples=200,
             confidence_level=0.9,
         )
@@ -97,16 +56,13 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method, cluster_by_bag):
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.25)
 
 
-def test_instances_that_depend_on_each_other_need_the_bag_model():
-    """Every row ten times: no more is known, and only the bag model notices."""
+def test_copied_rows_make_no_interval_narrower():
     data = make_gaussian_bags(n_bags=60, bag_size=20, n_features=1, random_state=0)
     bag, share = np.repeat(data.y["bag"], 10), np.repeat(data.y["proportion"], 10)
-    copied, scores = bag_target(bag, share), np.repeat(data.X[:, 0], 10)
-    for model, factor in ((True, 1.0), (False, np.sqrt(10))):
-        once = estimate("roc_auc", data.y, data.X[:, 0], method="analytic", cluster_by_bag=model)
-        often = estimate("roc_auc", copied, scores, method="analytic", cluster_by_bag=model)
-        assert often.value == pytest.approx(once.value)
-        assert once.standard_error / often.standard_error == pytest.approx(factor, rel=0.02)
+    once = estimate("roc_auc", data.y, data.X[:, 0])
+    often = estimate("roc_auc", bag_target(bag, share), np.repeat(data.X[:, 0], 10))
+    assert often.value == pytest.approx(once.value)
+    assert often.standard_error == pytest.approx(once.standard_error, rel=0.02)
 
 
 def test_known_labels_among_bags_make_the_interval_narrower():
@@ -114,9 +70,8 @@ def test_known_labels_among_bags_make_the_interval_narrower():
     known = np.full(500, np.nan)
     known[::5] = data.labels[::5]
     with_labels = bag_target(data.y["bag"], data.y["proportion"], labels=known)
-    settings = {"method": "analytic", "cluster_by_bag": False}
-    few = estimate("roc_auc", data.y, data.X[:, 0], **settings)
-    more = estimate("roc_auc", with_labels, data.X[:, 0], **settings)
+    few = estimate("roc_auc", data.y, data.X[:, 0])
+    more = estimate("roc_auc", with_labels, data.X[:, 0])
     assert more.standard_error < 0.8 * few.standard_error
 
 
@@ -139,8 +94,6 @@ def test_impossible_numbers_are_shown_as_they_are_and_limits_cut_to_what_is_poss
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"method": "guess"}, "method must be one of 'bootstrap', 'analytic'"),
-        ({"cluster_by_bag": "rows"}, "cluster_by_bag must be True or False"),
         ({"confidence_level": 95}, "confidence_level must lie between 0 and 1"),
         ({"n_resamples": 1}, "n_resamples must be a whole number"),
     ],
@@ -150,17 +103,16 @@ def test_settings_that_are_refused(options, sentence):
         estimate("roc_auc", LABELS, SCORES, **options)
 
 
-@BOTH_METHODS
-def test_two_bags_say_nothing_about_how_bags_vary(method):
+def test_two_bags_say_nothing_about_how_bags_vary():
     y = bag_target([1, 1, 2, 2], [0.5, 0.5, 1.0, 1.0])
     with pytest.raises(ValueError, match="2 bags of 2 classes leave no degrees of freedom"):
-        estimate("roc_auc", y, [1.0, 2.0, 3.0, 4.0], method=method)
+        estimate("roc_auc", y, [1.0, 2.0, 3.0, 4.0])
 
 
 def test_bags_too_alike_to_be_drawn_again_are_refused():
     share = np.array([0.5] * 30 + [0.6])
     y = bag_target(np.repeat(np.arange(31), 5), np.repeat(share, 5))
-    with pytest.raises(ValueError, match="too few or too alike to be drawn with replacement"):
+    with pytest.raises(ValueError, match="too few or too alike for intervals"):
         estimate("roc_auc", y, np.arange(155.0))
 
 
@@ -177,7 +129,7 @@ def test_noise_that_is_told_neither_biases_nor_is_forgotten_in_the_interval():
         told = add_count_noise(data.y, 1.5, random_state=1000 + seed)
         untold = bag_target(told["bag"], np.clip(told["proportion"], 0, 1))
         found = {
-            name: estimate("roc_auc", y, data.X[:, 0], method="analytic")
+            name: estimate("roc_auc", y, data.X[:, 0])
             for name, y in (("told", told), ("untold", untold))
         }
         for name in errors:
@@ -187,14 +139,3 @@ def test_noise_that_is_told_neither_biases_nor_is_forgotten_in_the_interval():
     # what is left is of the order of one over the number of bags
     assert abs(np.mean(errors["told"])) < 0.2 * abs(np.mean(errors["untold"]))
     assert 0.85 < np.mean(hits) <= 1
-
-
-def test_noise_hits_bags_whatever_the_bag_model():
-    data = make_gaussian_bags(n_bags=60, bag_size=30, n_features=1, random_state=0)
-    y = add_count_noise(data.y, 1.0, random_state=0)
-    for method in ("analytic", "bootstrap"):
-        one, other = (
-            estimate("roc_auc", y, data.X[:, 0], method=method, cluster_by_bag=model)
-            for model in (True, False)
-        )
-        assert one == other

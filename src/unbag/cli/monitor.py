@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from unbag._text import listing
@@ -13,7 +11,6 @@ from unbag.cli.models import (
     add_model,
     check_classes,
     class_names,
-    evaluation_record,
     open_model,
     warn_of_known_bags,
 )
@@ -27,17 +24,12 @@ from unbag.cli.options import (
 )
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.evaluation import evaluate
-from unbag.evaluation.monitoring import MonitoringResult, Quality, monitor
+from unbag.evaluation.monitoring import MonitoringResult, monitor
 from unbag.evaluation.monitoring_reference import MonitoringReference
-from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.monitoring import monitoring_page
 from unbag.tables.persistence import ModelFile
 
 EXIT_CODES = {"ok": 0, "prior_shift": 3, "degraded": 4}
-
-# Figures of quality, the first of those that there are.
-_MEASURES = ("roc_auc", "balanced_accuracy")
 
 _EXAMPLES = """examples:
   unbag monitor model.unbag may.parquet may-regions.csv --bag region --positives conversions
@@ -55,8 +47,7 @@ def add_command(commands: Any) -> None:
         "                     (--positives COLUMN | --proportion COLUMN) [options]",
         description="Say whether a saved model still holds, from new rows and the totals of their "
         "bags: whether its\nprobabilities add up to the counts, up to random variation, known noise and the "
-        "effect that bags had in\ntraining; whether rows have changed; and whether rows are still "
-        "separated as well, without labels.",
+        "effect that bags had in\ntraining; and whether rows have changed.",
         epilog=_EXAMPLES,
         exit_code="0 the model holds, 3 it drifts (recalibrate: unbag predict --class-prior), 4 it "
         "is broken\n(train again), 1 bad input, 2 usage error, 130 interrupted",
@@ -95,7 +86,6 @@ def run(options: argparse.Namespace) -> int:
             data.X,
             data.y,
             reference=reference,
-            quality=_quality(options, model, data, found.metadata.get("evaluation"), reference),
             tolerance=options.tolerance,
             class_names=names if len(names) > 2 else None,
         )
@@ -144,38 +134,8 @@ def _say_other_bags(options: argparse.Namespace, found: ModelFile) -> None:
         )
 
 
-def _quality(
-    options: argparse.Namespace,
-    model: Any,
-    data: BagData,
-    before: Mapping[str, Any] | None,
-    reference: MonitoringReference,
-) -> Quality | None:
-    """The AUC under the assumption that suits the training bags, before and now."""
-    if before is None:
-        say("The model was fitted with --folds 0, so that no AUC is there to compare with.")
-        return None
-    try:
-        evaluation = evaluate(
-            data.y,
-            decision_scores(model, data.X),
-            probabilities=model.predict_proba(data.X),
-            random_state=options.seed,
-        )
-    except ValueError as error:
-        say(f"No AUC can be estimated from these bags: {error}")
-        return None
-    then = before["by_assumption"].get(reference.shift_type, {})
-    now = evaluation_record(evaluation)["by_assumption"].get(reference.shift_type, {})
-    for name in _MEASURES:
-        if name in then and name in now and then[name]["value"] is not None:
-            return Quality.of(name, then[name], now[name])
-    return None
-
-
 def _record(result: MonitoringResult, data: BagData) -> dict[str, Any]:
     """The numbers, for JSON."""
-    quality = result.quality
     return {
         "verdict": result.verdict,
         "exit_code": EXIT_CODES[result.verdict],
@@ -192,9 +152,6 @@ def _record(result: MonitoringResult, data: BagData) -> dict[str, Any]:
                 "slope_ratio": one.slope_ratio,
                 "slope_ratio_error": one.slope_ratio_error,
                 "slope_p": one.change.slope_p,
-                "shift": one.change.shift,
-                "shift_error": one.change.shift_error,
-                "shift_p": one.change.shift_p,
                 "chi_square": one.change.chi_square,
                 "degrees": one.change.degrees,
                 "scatter_p": one.change.scatter_p,
@@ -203,7 +160,6 @@ def _record(result: MonitoringResult, data: BagData) -> dict[str, Any]:
             }
             for one in result.classes
         ],
-        "quality": None if quality is None else asdict(quality) | {"p_value": quality.p_value},
         "rows_changed": result.rows_changed,
         "out_of_range": result.out_of_range,
         "unseen_categories": data.report.unseen,

@@ -11,7 +11,6 @@ Label shift (bags differ only in how many of each class they contain) is checked
   of their classes. `signal_within_bags` estimates by which factor it is there: 1 under label shift, 0
   if bag means follow the proportions but rows of a bag carry no signal (Simpson's paradox). Only
   its curvature in the proportions identifies it, so it takes bags of different proportions;
-- the estimates: do they leave [0, 1] by more than their error?
 - the slope of observed on predicted bag proportions (`unbag.evaluation.bag_effects`), which also
   checks covariate shift (bags differ only in who is in them).
 
@@ -34,12 +33,12 @@ from sklearn.base import clone
 from unbag._arrays import Floats, Ints
 from unbag._text import listing
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.defaults import FLATTENED, SEPARATED
+from unbag.defaults import DOUBTED, EFFECT_DOUBTED, FLATTENED, REJECTED, SEPARATED
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
 from unbag.evaluation.columns import Columns, read_columns
 from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
 from unbag.evaluation.sensitivity import SignalName
-from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict, VerdictName
+from unbag.evaluation.uncertainty import Assumption, Verdict, VerdictName
 from unbag.model_selection.fitted import names_behind
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.weights import decontamination_weights
@@ -53,24 +52,13 @@ _MOST_NUMBERS = 2**26
 # Thresholds at which the distribution of a score is tested: quantiles.
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
-# P-values below which a test makes label shift doubtful, below which it does so although the slope
-# agrees with it, and below which it is rejected.
-_DOUBT, _CLEAR_DOUBT, _REJECT = 0.05, 0.01, 0.001
-
-# Standard errors by which an estimate must leave [0, 1].
-_OUT_IN_DOUBT, _OUT = 1.7, 2.5
-
-# Standard errors of the signal within bags: above 0 to be there, below 1 to be doubtful, or absent.
-_SIGNAL, _SIGNAL_DOUBT, _NO_SIGNAL = 1.645, 1.96, 3.29
-
+# Standard errors above 0 from which on there is a signal within bags (5%, one-sided).
+_SIGNAL = 1.645
 
 # Standard errors of a deviation that is found in four of five cases, by a test at 5%.
 _DETECTED = NORMAL_95 + 0.84
 
 Reason = tuple[VerdictName, str]
-
-# Standard errors of the bag effect from which on covariate shift is inconclusive, and rejected.
-_EFFECT_DOUBT, _EFFECT = 1.28, 1.96
 
 _CORRELATED = "Counts cannot tell whether such effects are correlated with the scores."
 _LABELS = (
@@ -301,7 +289,6 @@ def labels_verdict() -> Verdict:
 
 
 def judge_label_shift(
-    estimates: dict[str, Estimate],
     tests: dict[str, LabelShiftTest | str],
     effect: BagEffect | None,
     signal: Signal | None = None,
@@ -310,8 +297,6 @@ def judge_label_shift(
 
     Parameters
     ----------
-    estimates : dict of str to Estimate
-        Under label shift.
     tests : dict of str to LabelShiftTest or str
         Of the scores and, where they are at hand, of the features; or why there is none.
     effect : BagEffect or None
@@ -320,7 +305,7 @@ def judge_label_shift(
         Of the scores.
     """
     agrees = effect is not None and effect.shift_type == "label_shift"
-    findings = [*_of_tests(tests, agrees), *_of_range(estimates), *_of_signal(signal)]
+    findings = [*_of_tests(tests, agrees), *_of_signal(signal)]
     slope = _slope(effect)
     if effect is not None and effect.shift_type is not None:
         findings.append(("not_rejected" if agrees else "rejected", slope))
@@ -346,8 +331,8 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
     findings = [(names[effect.shift_type], _slope(effect))]
     # scores that are reversed, or too sure, lie off a slope of 1 without a bag effect
     on_scale = effect.slope_unconstrained + NORMAL_95 * effect.slope_error > 1
-    if effect.z_value > _EFFECT_DOUBT and on_scale:
-        name: VerdictName = "rejected" if effect.z_value > _EFFECT else "inconclusive"
+    if effect.z_value > EFFECT_DOUBTED and on_scale:
+        name: VerdictName = "rejected" if effect.z_value > NORMAL_95 else "inconclusive"
         findings.append((name, f"Bags differ beyond their features: {effect}. {_CORRELATED}"))
     elif effect.shift_type == "covariate_shift":
         text = f"Bag effects: {effect}."
@@ -391,37 +376,18 @@ def overall_verdict(label_shift: Verdict, covariate_shift: Verdict) -> Verdict:
 
 def _of_tests(tests: dict[str, LabelShiftTest | str], agrees: bool) -> list[Reason]:
     found: list[Reason] = []
-    doubt = _CLEAR_DOUBT if agrees else _DOUBT
     for what, test in tests.items():
         if isinstance(test, str):
             found.append(("not_rejected", f"{what} could not be tested: {test}"))
             continue
         name: VerdictName = "not_rejected"
-        if test.p_value < doubt:
-            name = "rejected" if test.p_value < _REJECT and not agrees else "inconclusive"
+        if test.p_value < DOUBTED:
+            name = "rejected" if test.p_value < REJECTED and not agrees else "inconclusive"
         text = f"{what}: {test.brief}."
         if test.reject and agrees:
             text += " Correlated rows within bags would do this, too."
         found.append((name, text))
     return found
-
-
-def _of_range(estimates: dict[str, Estimate]) -> list[Reason]:
-    """Estimates that leave [0, 1] by more than their error."""
-    out = {
-        name: max(e.value - 1, -e.value) / e.standard_error
-        for name, e in estimates.items()
-        if e.bounded and e.standard_error > 0 and np.isfinite(e.value)
-    }
-    if not out or max(out.values()) <= _OUT_IN_DOUBT:
-        return []
-    name = max(out, key=lambda key: out[key])
-    found = estimates[name]
-    text = (
-        f"Under label shift {name} would be {found.value:.2f} ± {found.standard_error:.2f}, which "
-        "is impossible."
-    )
-    return [("rejected" if out[name] > _OUT else "inconclusive", text)]
 
 
 def signal_for_range(signal: Signal, label_shift: Verdict) -> SignalName:
@@ -430,7 +396,7 @@ def signal_for_range(signal: Signal, label_shift: Verdict) -> SignalName:
     Variances within bags have no sign: they conflict with a reversed relation only if they are
     those that label shift needs, and nothing else rejects it.
     """
-    agrees = label_shift.name != "rejected" and 1 - signal.ratio <= _SIGNAL_DOUBT * signal.error
+    agrees = label_shift.name != "rejected" and 1 - signal.ratio <= NORMAL_95 * signal.error
     return signal.name if agrees or signal.name == "none" else "unknown"
 
 
@@ -447,10 +413,11 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
         f"{signal.ratio:.2f} ± {NORMAL_95 * signal.error:.2f} times the variance that label shift "
         "needs"
     )
-    if -below > _SIGNAL_DOUBT and signal.has_power:
+    if -below > NORMAL_95 and signal.has_power:
         return [("inconclusive", f"{text}.")]
-    if below > _SIGNAL_DOUBT:
-        return [("rejected" if below > _NO_SIGNAL else "inconclusive", f"{text}.")]
+    if below > NORMAL_95:
+        far = 2 * stats.norm.sf(below) < REJECTED
+        return [("rejected" if far else "inconclusive", f"{text}.")]
     if above < _SIGNAL or not signal.has_power:
         text += "; these bags cannot tell whether rows of a bag carry any signal."
         return [("inconclusive", text)]

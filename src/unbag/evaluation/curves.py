@@ -14,7 +14,7 @@ from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import CellTally, cell_shares, check_cost, score_cells
 from unbag.evaluation.sample import Sample, make_sample
 from unbag.evaluation.sensitivity import PosteriorSample, SlopeRange
-from unbag.evaluation.uncertainty import Estimate, Uncertainty
+from unbag.evaluation.uncertainty import Uncertainty
 
 
 def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -123,17 +123,11 @@ def span_bands(one: RocBand, other: RocBand) -> RocBand:
 
 
 def best_threshold(
-    y: Any,
-    scores: ArrayLike,
-    *,
-    cost: Any = None,
-    class_prior: Any = "balanced",
-    cluster_by_bag: bool = True,
-    confidence_level: float = 0.95,
-    n_resamples: int = 1000,
-    random_state: Any = 0,
-) -> Estimate:
+    y: Any, scores: ArrayLike, *, cost: Any = None, class_prior: Any = "balanced"
+) -> float:
     """Find the threshold at which ``scores > threshold`` costs least, from bags alone.
+
+    Valid under label shift; see `label_shift_test`.
 
     Parameters
     ----------
@@ -144,31 +138,21 @@ def best_threshold(
     cost : (cost of a false positive, cost of a false negative), optional
         By default both cost the same.
     class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
-        Shares of the classes where the classifier is used. The default, together with equal
-        costs, gives the threshold of the least balanced error.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
-    confidence_level : float, default=0.95
-        How often the interval should cover the true value.
-    n_resamples : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+        Class prior where the classifier is used. The default, with equal costs, gives the
+        threshold of the least balanced error.
 
     Returns
     -------
-    threshold : Estimate
-        Estimate its cost by ``estimate("cost", ..., threshold=threshold.value)`` on other
-        bags: on the same ones the estimate is a little too low.
+    threshold : float
+        ``estimate("cost", ..., threshold=threshold)`` on other bags says what it costs; on the
+        same ones it looks a little better than it is.
 
     Examples
     --------
     >>> from unbag import bag_target
     >>> from unbag.evaluation import best_threshold
     >>> y = bag_target([1, 1, 1, 2, 2, 2], [0.0] * 3 + [2 / 3] * 3)
-    >>> best_threshold(y, [0.1, 0.2, 0.4, 0.15, 0.7, 0.9], cluster_by_bag=False).value
+    >>> best_threshold(y, [0.1, 0.2, 0.4, 0.15, 0.7, 0.9])
     0.55
     """
     sample = make_sample(y, scores, binary="A threshold")
@@ -176,22 +160,8 @@ def best_threshold(
     table = check_cost(cost, sample.bags)
     # what one more instance above the threshold adds, by class
     charge = prior * (table[:, 1] - table[:, 0])
-    uncertainty = Uncertainty(
-        "bootstrap", cluster_by_bag, confidence_level, n_resamples, random_state
-    )
     rates, thresholds = _rates(sample)
-    value = _between(thresholds)[int(np.argmin(charge @ rates))]
-    sample = sample.with_labelled_rows_apart()
-    cell = score_cells(-sample.scores)
-    lowest = np.full(int(cell.max()) + 1, np.inf)
-    np.minimum.at(lowest, cell, sample.scores)
-    tally = CellTally(cell_shares(sample.bags, cell), lambda means: means)
-    costs = np.cumsum(charge @ uncertainty.draw_class_means(sample, tally), axis=1)
-    costs = np.concatenate([np.zeros((len(costs), 1)), costs], axis=1)
-    draws = _between(np.append(np.inf, lowest))[np.argmin(costs, axis=1)]
-    low, high = uncertainty.limits(draws, sample)
-    error = float(np.std(draws, ddof=1))
-    return Estimate(float(value), error, float(low), float(high), confidence_level, bounded=False)
+    return float(_between(thresholds)[int(np.argmin(charge @ rates))])
 
 
 def _between(thresholds: Floats) -> Floats:

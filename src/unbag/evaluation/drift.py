@@ -34,7 +34,7 @@ import numpy as np
 from scipy import stats
 
 from unbag._arrays import Floats
-from unbag._text import percent, shown
+from unbag._text import p_text, percent, shown
 from unbag.bags.bags import Bags
 from unbag.evaluation.bag_effects import ShiftType
 
@@ -134,8 +134,8 @@ class BagLine:
         Whether proportions are regressed on mean probabilities, or the other way round.
     centre, intercept, slope : float
         c, a and s.
-    intercept_error, slope_error : float
-        Standard errors, that of the intercept at the centre, where the two are independent.
+    slope_error : float
+        Standard error of s.
     scatter, scatter_error : float
         τ², and its standard error.
     share : float
@@ -146,7 +146,6 @@ class BagLine:
     centre: float
     intercept: float
     slope: float
-    intercept_error: float
     slope_error: float
     scatter: float
     scatter_error: float
@@ -177,15 +176,11 @@ class LineComparison(NamedTuple):
     """New bags compared with a line.
 
     `z` are standardised residuals, positive where there is more of the class than expected.
-    `shift` and `slope` are differences from the line (of y in the middle of the new bags, and of
-    s), with standard errors and two-sided p-values; `chi_square` is Σ r²/variance around the new
+    `slope` is the difference from that of the line, with its standard error and two-sided p-value; `chi_square` is Σ r²/variance around the new
     line, with its degrees of freedom.
     """
 
     z: Floats
-    shift: float
-    shift_error: float
-    shift_p: float
     slope: float
     slope_error: float
     slope_p: float
@@ -213,14 +208,12 @@ def fit_line(found: ClassInBags, direction: ShiftType) -> BagLine:
         if settled:
             break
     error = np.sqrt(few * (weights**4 @ (excess - scatter) ** 2)) / (weights @ weights)
-    level_error, slope_error = _errors(x - centre, rest, weights, along)
     return BagLine(
         direction=direction,
         centre=centre,
         intercept=level,
         slope=slope,
-        intercept_error=level_error,
-        slope_error=slope_error,
+        slope_error=_slope_error(x - centre, rest, weights, along),
         scatter=scatter,
         scatter_error=float(error),
         share=found.share,
@@ -245,11 +238,7 @@ def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
     residual = y - line.at(x)
     centre, level, slope, along = _least_squares(x, residual, weights)
     around = residual - level - slope * (x - centre)
-    own_level, own_slope = _errors(x - centre, around, weights, along)
-    level_error = np.hypot(
-        own_level, np.hypot(line.intercept_error, (centre - line.centre) * line.slope_error)
-    )
-    slope_error = np.hypot(own_slope, line.slope_error)
+    slope_error = np.hypot(_slope_error(x - centre, around, weights, along), line.slope_error)
     degrees = len(x) - 2
     squares = weights * around**2
     # as of variances of two samples: the other has as many degrees as τ² is sure of
@@ -257,9 +246,6 @@ def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
     others = 2 / max(unsure, _ROUNDING)
     return LineComparison(
         z=(residual if line.direction == "covariate_shift" else -residual) * np.sqrt(weights),
-        shift=float(level),
-        shift_error=float(level_error),
-        shift_p=_two_sided(level / level_error, degrees),
         slope=float(slope),
         slope_error=float(slope_error),
         slope_p=_two_sided(slope / slope_error, degrees),
@@ -289,12 +275,10 @@ def _least_squares(x: Floats, y: Floats, weights: Floats) -> tuple[float, float,
     return float(centre), float(level), float(weights @ ((x - centre) * y) / along), along
 
 
-def _errors(x: Floats, rest: Floats, weights: Floats, along: float) -> tuple[float, float]:
-    """Standard errors of level and slope: the larger of those by weights and by residuals."""
+def _slope_error(x: Floats, rest: Floats, weights: Floats, along: float) -> float:
+    """Standard error of the slope: the larger of those by weights and by residuals."""
     few = len(x) / (len(x) - 2)
-    level = max(1.0, float(few * (weights**2 @ rest**2) / weights.sum())) / weights.sum()
-    slope = max(1.0, float(few * (weights**2 @ (x * rest) ** 2) / along)) / along
-    return float(np.sqrt(level)), float(np.sqrt(slope))
+    return float(np.sqrt(max(1.0, float(few * (weights**2 @ (x * rest) ** 2) / along)) / along))
 
 
 def _two_sided(t: float, degrees: int) -> float:
@@ -306,6 +290,9 @@ _TENTHS = np.arange(1, 10) / 10
 # Share that a part without rows is taken to have, so that the logarithm exists.
 _LEAST = 1e-4
 
+# A population stability index, and its p-value, from which on rows count as changed.
+_CHANGED, _SURE_OF_CHANGE = 0.1, 0.01
+
 # Smallest share of rows outside the range of training that is reported.
 _REPORTED = 0.005
 
@@ -316,6 +303,21 @@ class Stability:
 
     index: float
     p_value: float
+
+    @property
+    def changed(self) -> bool:
+        """Whether rows differ from those of training by more than bags differ, and by enough."""
+        return self.index > _CHANGED and self.p_value < _SURE_OF_CHANGE
+
+    @property
+    def description(self) -> str:
+        """The finding in half a sentence."""
+        size = f"population stability index {self.index:.2f}"
+        if self.changed:
+            return f"changed since training ({size}, {p_text(self.p_value)})"
+        if self.p_value < _SURE_OF_CHANGE:
+            return f"hardly changed since training ({size}; up to {_CHANGED:g} is small)"
+        return f"no change since training found ({size}, {p_text(self.p_value)})"
 
 
 def score_distribution(bags: Bags, probabilities: Floats) -> dict[str, Any]:

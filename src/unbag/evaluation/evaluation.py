@@ -46,7 +46,6 @@ from unbag.evaluation.sensitivity import (
 from unbag.evaluation.uncertainty import (
     Assumption,
     Estimate,
-    IntervalMethod,
     Uncertainty,
     Verdict,
 )
@@ -109,10 +108,9 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
     signal = signal_within_bags(sample.bags, rows.ranks.scores)
     tests = {one.what: one.test for one in rows.checks}
     verdicts = {
-        "label_shift": judge_label_shift(by_assumption["label_shift"], tests, effect, signal),
+        "label_shift": judge_label_shift(tests, effect, signal),
         "covariate_shift": judge_covariate_shift(effect, signal),
     }
-    bootstrap = replace(uncertainty, method="bootstrap")
     of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
     agrees = effect is not None and effect.shift_type == "covariate_shift"
     within = signal_for_range(signal, verdicts["label_shift"])
@@ -123,7 +121,7 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
         ("sensitivity", sensitivity, 1.0),
     )
     for name, slopes, factor in ranges:
-        found = slopes.estimates(of_rows, bootstrap, bounded=bounded, more_spread=factor)
+        found = slopes.estimates(of_rows, uncertainty, bounded=bounded, more_spread=factor)
         if name == "covariate_shift" and rows.log_odds.draws is not None:
             found = estimates_of_draws(rows.log_odds, of_rows, found)
         by_assumption[name] = {k: replace(one, assumption=name) for k, one in found.items()}
@@ -141,8 +139,6 @@ def estimate(
     y: Any,
     scores: ArrayLike,
     *,
-    method: IntervalMethod = "bootstrap",
-    cluster_by_bag: bool = True,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     random_state: Any = 0,
@@ -162,12 +158,6 @@ def estimate(
         The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Resample bags, or compute the variance by a formula.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
         How often the interval should cover the true value.
     n_resamples : int, default=1000
@@ -195,7 +185,7 @@ def estimate(
     >>> bool(auc.low < auc.value < auc.high)
     True
     """
-    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
+    uncertainty = Uncertainty(confidence_level, n_resamples, random_state)
     sample, name = make_sample(y, scores), str(measure)
     checks = (check_scores(y, sample.scores),) if not sample.bags.labelled.all() else ()
     rows = ScoredRows(sample, sample, HeldOutLogOdds(sample.bags, sample.scores), checks)
@@ -216,8 +206,6 @@ def evaluate(
     weights: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
-    method: IntervalMethod = "bootstrap",
-    cluster_by_bag: bool = True,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     random_state: Any = 0,
@@ -257,12 +245,6 @@ def evaluate(
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Resample bags, or compute the variance by a formula.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
         How often the interval should cover the true value.
     n_resamples : int, default=1000
@@ -284,7 +266,7 @@ def evaluate(
     >>> round(evaluation["roc_auc"].value, 1)
     0.9
     """
-    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
+    uncertainty = Uncertainty(confidence_level, n_resamples, random_state)
     sample = make_sample(y, scores)
     log_odds = sample.scores if probabilities is None else log_odds_of(probabilities)
     checks = [] if sample.bags.labelled.all() else [check_scores(y, sample.scores)]
@@ -345,7 +327,7 @@ def _roc(rows: ScoredRows, judged: _Judged, uncertainty: Uncertainty) -> RocBand
         wide = posterior_roc_band(rows.ranks, judged.sensitivity, confidence_level=level)
     if wide is not None and rests == "sensitivity":
         return wide
-    band = make_roc_band(rows.ranks, replace(uncertainty, method="bootstrap"))
+    band = make_roc_band(rows.ranks, uncertainty)
     return band if wide is None else span_bands(band, wide)
 
 
@@ -360,8 +342,6 @@ def cross_val_evaluate(
     feature_names: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
-    method: IntervalMethod = "bootstrap",
-    cluster_by_bag: bool = True,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     random_state: Any = 0,
@@ -399,12 +379,6 @@ def cross_val_evaluate(
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Resample bags, or compute the variance by a formula.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
         How often the interval should cover the true value.
     n_resamples : int, default=1000
@@ -431,7 +405,7 @@ def cross_val_evaluate(
     >>> evaluation["roc_auc"].standard_error < 0.02
     True
     """
-    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
+    uncertainty = Uncertainty(confidence_level, n_resamples, random_state)
     if out_of_fold is None:
         out_of_fold = cross_fit(estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose)
     if draws is None and hasattr(last_step(estimator), "sample_decision_function"):

@@ -9,9 +9,8 @@ statistics, and is a function of their class means:
 | risk | ℓ(f(x), k) | Σ_c π_c E[ℓ(f(X), c) | c] |
 | area under the ROC curve | 1[f(x) in cell k] | probability that a positive outranks a negative |
 
-Its *influence* φ_c(x), the derivative of the measure with respect to the distribution of class c
-at x, makes any of them a linear statistic, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i), up to terms
-of second order. That is all that `unbag.evaluation.uncertainty` needs for a standard error.
+Its *influence* φ_c(x) is the derivative of the measure with respect to the distribution of class c
+at x: what standard errors from labelled rows need.
 
 Statistics of instances gathered by bag: what a measure of resampled bags is computed from.
 """
@@ -44,10 +43,6 @@ class Tally(Protocol):
         """Mean of each statistic over each bag: shape (n_bags, n_statistics)."""
         ...
 
-    def second_moments(self, weights: Floats) -> Floats:
-        """Σ_i weights_i · (mean of s sᵀ over bag i), for s the vector of statistics."""
-        ...
-
     def value(self, means: Floats) -> Floats:
         """Measure for class means of shape (..., n_classes, n_statistics)."""
         ...
@@ -73,11 +68,6 @@ class ValueTally:
     def bag_means(self) -> Floats:
         """Mean of each statistic over each bag."""
         return self.bags.means(self.statistics).T
-
-    def second_moments(self, weights: Floats) -> Floats:
-        """Σ_i weights_i · (mean of s sᵀ over bag i)."""
-        by_row = (weights / self.bags.sizes)[self.bags.index]
-        return (self.statistics * by_row) @ self.statistics.T
 
     def sums(self, weights: Floats) -> Floats:
         """Σ_j weights_j · s_j over the rows j of each bag."""
@@ -105,10 +95,6 @@ class CellTally:
     def bag_means(self) -> Floats:
         """Share of each bag in each cell."""
         return self.shares
-
-    def second_moments(self, weights: Floats) -> Floats:
-        """An instance lies in one cell only, so that products of two cells vanish."""
-        return np.diag(weights @ self.shares)
 
     def sums(self, weights: Floats) -> Floats:
         """Sum of the weights of the rows of each bag in each cell."""

@@ -7,13 +7,12 @@ counts, and bag proportions and mean probabilities lie on the line on which they
 compares new bags with it.
 
 - *ok*: no test rejects;
-- *prior_shift*: totals differ, or the line has moved or become steeper, but bags are ordered as
+- *prior_shift*: totals differ, or the line has become steeper, but bags are ordered as
   well as before: another ``class_prior`` corrects it;
-- *degraded*: the line is flatter, bags scatter more around it, or a measure of quality that was
-  estimated without labels has fallen: train again.
+- *degraded*: the line is flatter, or bags scatter more around it: train again.
 
-Each of five tests (totals, shift, slope, scatter, quality) has the level ``alpha`` / 5, so that
-false alarms have a probability of at most ``alpha``.
+Each of three tests (totals, slope, scatter) has the level ``alpha`` / 3, so that false alarms have a
+probability of at most ``alpha``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +29,13 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._checks import check_inside
-from unbag._text import WIDTH, listing, measure_words, p_text, percent, shown, whole
+from unbag._text import WIDTH, listing, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities
 from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
 from unbag.evaluation.bag_effects import NORMAL_95
-from unbag.evaluation.drift import (
-    rows_out_of_range,
-)
+from unbag.evaluation.drift import rows_out_of_range
 from unbag.evaluation.monitoring_reference import (
-    CHANGED,
-    SURE,
     ClassMonitoring,
     MonitoringReference,
     compare_class,
@@ -49,12 +44,11 @@ from unbag.model_selection.fitted import check_gives_probabilities
 
 MonitorVerdict = Literal["ok", "prior_shift", "degraded"]
 
-# Tests that share alpha: totals, shift, slope, scatter, quality.
-_TESTS = 5
+# Tests that share alpha: totals, slope, scatter.
+_TESTS = 3
 
-# Scatter, and a fall of quality, that matter at all.
-_LEAST_SCATTER, _LEAST_FALL = 1.25, 0.01
-
+# Scatter that matters at all.
+_LEAST_SCATTER = 1.25
 
 _ROUNDS, _SETTLED = 200, 1e-10
 
@@ -68,37 +62,6 @@ _STEEPER = (
     "Prior shift: totals are as predicted, but bags differ more than the model's probabilities. It "
     "orders bags as well as in training; a model trained again would separate classes better."
 )
-
-
-@dataclass(frozen=True)
-class Quality:
-    """A measure such as the AUC, estimated without labels before and now, with standard errors."""
-
-    name: str
-    before: float
-    before_error: float
-    now: float
-    now_error: float
-
-    @classmethod
-    def of(cls, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Self:
-        """Compare estimates with ``value``, ``low`` and ``high``, limits of 95% intervals.
-
-        For a fall, the lower limit before and the upper limit now are what counts.
-        """
-        return cls(
-            name,
-            before["value"],
-            (before["value"] - before["low"]) / NORMAL_95,
-            now["value"],
-            (now["high"] - now["value"]) / NORMAL_95,
-        )
-
-    @property
-    def p_value(self) -> float:
-        """P-value of a fall."""
-        error = np.hypot(self.before_error, self.now_error)
-        return float(stats.norm.cdf((self.now - self.before) / error)) if error > 0 else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +78,6 @@ class MonitoringResult:
         residual, of the class where it is largest).
     class_prior : tuple of float
         Class prior at which probabilities add up to the new totals.
-    quality : Quality or None
-        The measure that was given.
     out_of_range : mapping of str to float
         Proportion of rows outside the range of training, by column.
     alpha : float
@@ -128,7 +89,6 @@ class MonitoringResult:
     classes: tuple[ClassMonitoring, ...]
     bags: Mapping[str, NDArray[Any]]
     class_prior: tuple[float, ...]
-    quality: Quality | None
     out_of_range: Mapping[str, float]
     alpha: float
     tolerance: float
@@ -136,54 +96,31 @@ class MonitoringResult:
     @property
     def rows_changed(self) -> bool:
         """Whether rows differ from those of training by more than bags differ."""
-        return any(
-            one.rows.index > CHANGED and one.rows.p_value < SURE / len(self.classes)
-            for one in self.classes
-        )
+        return any(one.rows.changed for one in self.classes)
 
     @cached_property
     def alarms(self) -> dict[str, bool]:
         """Which of the tests reject; the slope's alarm is split by its sign."""
         alpha = self.alpha / _TESTS / len(self.classes)
-        found = dict.fromkeys(
-            ("totals", "shift", "flatter", "steeper", "scatter", "quality"), False
-        )
+        found = dict.fromkeys(("totals", "flatter", "steeper", "scatter"), False)
         for one in self.classes:
-            change, base = one.change, max(one.line.share, 1e-9)
+            change = one.change
             moved = abs(one.ratio - 1) > self.tolerance
             found["totals"] |= one.totals_p < alpha and moved
-            found["shift"] |= change.shift_p < alpha and abs(change.shift) > self.tolerance * base
             bent = change.slope_p < alpha and abs(one.slope_ratio - 1) > 2 * self.tolerance
             found["flatter"] |= bent and one.slope_ratio < 1
             # slopes of weak models are less in training, where bags are held out, than later
             found["steeper"] |= bent and one.slope_ratio > 1 and one.line.sure
             found["scatter"] |= change.scatter_p < alpha and one.scatter_ratio > _LEAST_SCATTER
-        found["quality"] = self._fallen(self.alpha / _TESTS)
         return found
-
-    def _fallen(self, alpha: float) -> bool:
-        quality = self.quality
-        if quality is None or quality.before - quality.now < _LEAST_FALL:
-            return False
-        return quality.p_value < alpha and not self.other_rows_explain_quality
-
-    @property
-    def other_rows_explain_quality(self) -> bool:
-        """Whether quality may have fallen because rows are harder to classify.
-
-        Under covariate shift a model can be as right as before about rows that are harder.
-        """
-        return self.rows_changed and all(
-            one.line.direction == "covariate_shift" for one in self.classes
-        )
 
     @property
     def verdict(self) -> MonitorVerdict:
         """ok, prior_shift (recalibrate) or degraded (train again)."""
         alarms = self.alarms
-        if alarms["flatter"] or alarms["scatter"] or alarms["quality"]:
+        if alarms["flatter"] or alarms["scatter"]:
             return "degraded"
-        if alarms["totals"] or alarms["shift"] or alarms["steeper"]:
+        if alarms["totals"] or alarms["steeper"]:
             return "prior_shift"
         return "ok"
 
@@ -203,8 +140,7 @@ class MonitoringResult:
     @property
     def advice(self) -> list[str]:
         """What to do."""
-        alarms = self.alarms
-        if self.verdict != "prior_shift" or not (alarms["totals"] or alarms["shift"]):
+        if self.verdict != "prior_shift" or not self.alarms["totals"]:
             return []
         prior = f"{self.class_prior[1]:.3g}"
         if len(self.class_prior) > 2:
@@ -226,7 +162,7 @@ class MonitoringResult:
         return texts
 
     def describe_bags(self) -> list[str]:
-        """Slope, scatter and shift for each class, and the worst bag."""
+        """Slope and scatter for each class, and the worst bag."""
         texts = []
         for one in self.classes:
             low, high = _limits(one.slope_ratio, one.slope_ratio_error)
@@ -242,8 +178,6 @@ class MonitoringResult:
                 f"Scatter{of}: bags vary {one.scatter_ratio:.2f} times as much around their line "
                 "as by sampling, known noise and the bag effect of training (chi-square "
                 f"{change.chi_square:.1f} on {change.degrees:.0f}; {p_text(change.scatter_p)}).",
-                f"Shift{of}: the line has moved by {100 * change.shift:+.1f} ± "
-                f"{100 * NORMAL_95 * change.shift_error:.1f} points ({p_text(change.shift_p)}).",
             ]
         return [*texts, self.describe_worst_bag()]
 
@@ -263,38 +197,11 @@ class MonitoringResult:
     def describe_rows(self) -> list[str]:
         """Drift of the rows."""
         index = max(self.classes, key=lambda one: one.rows.index).rows
-        rows = "changed" if self.rows_changed else "no change found"
-        texts = [
-            f"Rows: {rows}. The population stability index of the probabilities is "
-            f"{index.index:.2f} ({p_text(index.p_value)}, clustered by bag); above {CHANGED:g} "
-            f"with p < {SURE:g} it is a change."
-        ]
+        texts = [f"Rows: {index.description}."]
         if self.out_of_range:
             shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in self.out_of_range.items()]
             texts.append(f"Columns with rows outside the range of training: {listing(shares)}.")
         return texts
-
-    @property
-    def quality_name(self) -> str:
-        """Name of the measure of quality."""
-        return "" if self.quality is None else measure_words(self.quality.name)
-
-    def describe_quality(self) -> list[str]:
-        """The measure of quality, before and now."""
-        quality = self.quality
-        if quality is None:
-            return []
-        now, before = (NORMAL_95 * e for e in (quality.now_error, quality.before_error))
-        text = (
-            f"{self.quality_name} without labels: {quality.now:.3f} ± {now:.3f} now, "
-            f"{quality.before:.3f} ± {before:.3f} in training ({p_text(quality.p_value)} for a "
-            "fall)."
-        )
-        if not (0 <= quality.now <= 1 and 0 <= quality.before <= 1):
-            text += " Label shift does not hold, since 0 to 1 is left: only the change counts."
-        if self.other_rows_explain_quality:
-            text += " Rows have changed and may be harder: this does not count against the model."
-        return [text]
 
     def _of(self, one: ClassMonitoring) -> str:
         return "" if len(self.classes) == 1 else f" of class {shown(one.name, 40)}"
@@ -302,7 +209,7 @@ class MonitoringResult:
     def __str__(self) -> str:
         lines = [line for text in (self.lead, *self.advice) for line in textwrap.wrap(text, WIDTH)]
         items = [*self.describe_totals(), *self.describe_bags()]
-        items += [*self.describe_rows(), *self.describe_quality()]
+        items += self.describe_rows()
         for text in items:
             lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
         return "\n".join(lines)
@@ -318,7 +225,6 @@ def monitor(
     y: Any,
     *,
     reference: MonitoringReference,
-    quality: Quality | None = None,
     alpha: float = 0.05,
     tolerance: float = 0.05,
     class_names: Sequence[Any] | None = None,
@@ -335,9 +241,6 @@ def monitor(
         Their bags; at least five.
     reference : MonitoringReference
         From `make_monitoring_reference`, on the bags of training.
-    quality : Quality, optional
-        A measure such as the AUC, estimated without labels on the bags of training (held out) and
-        on the new ones.
     alpha : float, default=0.05
         Probability of a false alarm, over all tests together.
     tolerance : float, default=0.05
@@ -385,7 +288,6 @@ def monitor(
         classes=classes,
         bags=_by_bag(bags, reference, classes, probabilities),
         class_prior=tuple(map(float, prior)),
-        quality=quality,
         out_of_range=rows_out_of_range(reference.columns, X),
         alpha=alpha,
         tolerance=tolerance,

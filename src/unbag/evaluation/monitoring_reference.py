@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import expit, softmax
 
 from unbag._arrays import Floats
-from unbag._text import listing, p_text, percent, shown
+from unbag._text import listing, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation.bag_effects import NORMAL_95, ShiftType, estimate_bag_effect
@@ -29,9 +29,6 @@ from unbag.evaluation.drift import (
     stability_index,
 )
 from unbag.evaluation.held_out import OutOfFold, cross_fit
-
-# A population stability index, and its p-value, from which on rows count as changed.
-CHANGED, SURE = 0.1, 0.01
 
 
 @dataclass(frozen=True)
@@ -226,12 +223,7 @@ def drift_notes(
         stability_index(one.rows, bags, table[:, k])
         for k, one in zip(numbers, classes, strict=True)
     ]
-    worst = max(rows, key=lambda one: one.index)
-    found = f"population stability index {worst.index:.2f}, {p_text(worst.p_value)}"
-    if worst.index > CHANGED and worst.p_value < SURE / len(rows):
-        notes.append(f"Drift: rows differ from those of training ({found}).")
-    else:
-        notes.append(f"No drift of the rows since training found ({found}).")
+    notes.append(f"Drift of the rows: {max(rows, key=lambda one: one.index).description}.")
     for k, one in zip(numbers, classes, strict=True):
         now = ClassInBags.of(bags, table[:, k], k)
         gap, error = now.total_gap()

@@ -1,21 +1,7 @@
-r"""How sure an estimate is: standard errors and intervals under both bag models.
+"""How sure an estimate is: a verdict, estimates that name what they rest on, and intervals.
 
-A measure is, to first order, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i) with φ its influence. Put
-v_i(x) = Σ_c W[i, c] φ_c(x), and let u_i[a] = Σ_c W[i, c] E[φ_c | a] be its mean in class a. Then
-bag i adds the mean of v_i, which the assumption expects to be γ_i · u_i, and
-
-* when instances are independent (IIM), the variance is that inside bags,
-  Σ_i (1/n_i) (mean of v_i² over bag i − Σ_a γ_i[a] u_i[a]²): the shares of a bag are known, so
-  that differences between classes add nothing;
-* when only bags are independent (IBM), it is that of what bags add beyond what is expected,
-  Σ_i (mean of v_i over bag i − γ_i · u_i)² / (1 − leverage_i)², whatever happens inside a bag;
-  the leverage is how much of its own scatter a bag hides by drawing the plane towards it.
-
-The bootstrap does the same by drawing: whole bags with replacement under IBM, with W made again
-for every draw; class means from their joint normal distribution, which many independent instances
-have, under IIM.
-
-A verdict, and estimates that name what they rest on.
+Whole bags are resampled, so that rows of a bag may depend on each other in any way, and W is
+computed again for every draw.
 """
 
 from __future__ import annotations
@@ -24,7 +10,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +18,7 @@ from scipy import stats
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice, check_count, check_inside
+from unbag._checks import check_count, check_inside
 from unbag._text import WIDTH
 from unbag.evaluation.measures import Measure, Tally
 from unbag.evaluation.sample import Sample
@@ -171,8 +157,6 @@ def find_estimate(estimates: dict[str, SomeEstimate], measure: str) -> SomeEstim
     return estimates[measure]
 
 
-IntervalMethod = Literal["bootstrap", "analytic"]
-
 # A draw whose bags are nearly all alike carries no information, and is drawn again; if too many are, the
 # rest do not show how estimates vary.
 _CONDITION_LIMIT = 1e8
@@ -184,16 +168,10 @@ _BLOCK = 2**23
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """How intervals are made.
+    """How intervals are made: by resampling bags.
 
     Parameters
     ----------
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Resample bags, or compute the variance by a formula.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
     confidence_level : float, default=0.95
         How often the interval should cover the true value.
     n_resamples : int, default=1000
@@ -202,16 +180,11 @@ class Uncertainty:
         Of the bootstrap.
     """
 
-    method: IntervalMethod = "bootstrap"
-    cluster_by_bag: bool = True
     confidence_level: float = 0.95
     n_resamples: int = 1000
     random_state: Any = 0
 
     def __post_init__(self) -> None:
-        check_choice(self.method, get_args(IntervalMethod), "method")
-        if not isinstance(self.cluster_by_bag, bool | np.bool_):
-            raise ValueError(f"cluster_by_bag must be True or False, not {self.cluster_by_bag!r}.")
         check_inside(self.confidence_level, "confidence_level")
         check_count(self.n_resamples, "n_resamples", least=2)
 
@@ -222,12 +195,6 @@ class Uncertainty:
             # no row is predicted positive, and there is no precision
             return Estimate(value, np.nan, np.nan, np.nan, self.confidence_level, bounded)
         sample = sample.with_labelled_rows_apart()
-        if self.method == "analytic":
-            error = np.sqrt(variance(measure.influence(sample), sample, self._clusters(sample)))
-            reach = error * self._quantile(sample)
-            return Estimate(
-                value, float(error), value - reach, value + reach, self.confidence_level, bounded
-            )
         tally = measure.tally(sample)
         draws = tally.value(self.draw_class_means(sample, tally))
         low, high = self.limits(draws, sample)
@@ -254,8 +221,6 @@ class Uncertainty:
         rng = check_random_state(self.random_state)
         bag_means = tally.bag_means
         means = sample.weights.T @ bag_means
-        if not self._clusters(sample):
-            return means + _draw_normal(sample, tally, means, self.n_resamples, rng)
         n_bags, n_classes = sample.bags.proportions.shape
         draws = _draw_bags(sample, bag_means, self.n_resamples, rng)
         return means + np.sqrt(n_bags / max(n_bags - n_classes, 1)) * (draws - means)
@@ -274,14 +239,8 @@ class Uncertainty:
         draws = total + np.sqrt(spare) * (draw(n_bags, self.n_resamples, seed) @ flat - total)
         return draws.reshape(self.n_resamples, *parts.shape[1:])
 
-    def _clusters(self, sample: Sample) -> bool:
-        """Noise in its proportions hits a bag as a whole, so that bags are what is drawn."""
-        return bool(self.cluster_by_bag) or sample.bags.noise is not None
-
     def _quantile(self, sample: Sample) -> float:
         tail = (1 + self.confidence_level) / 2
-        if not self._clusters(sample):
-            return float(stats.norm.ppf(tail))
         return float(stats.t.ppf(tail, _degrees_of_freedom(sample)))
 
 
@@ -294,36 +253,12 @@ def _times_drawn(n_bags: int, n_resamples: int, random_state: Any) -> NDArray[np
     return times.astype(np.uint16)
 
 
-def variance(influence: Floats, sample: Sample, cluster_by_bag: bool) -> float:
-    """Variance of Σ_i Σ_c W[i, c] · (mean of φ_c over bag i), for φ given on all instances.
-
-    Rows of known label should be bags of their own (`Sample.with_labelled_rows_apart`).
-    """
-    bags, W = sample.bags, sample.weights
-    # of φ_c in class a
-    means = sample.class_means(influence).T
-    added = np.sum(W[bags.index].T * influence, axis=0)
-    if not cluster_by_bag:
-        expected = W @ means.T
-        between = np.sum(bags.proportions * expected**2, axis=1)
-        inside = (bags.means(added**2) - between) / bags.sizes
-        return max(float(inside.sum()), 0.0)
-    _degrees_of_freedom(sample)
-    normal, _ = moment_terms(bags)
-    inverse = np.linalg.inv(normal.sum(axis=0))
-    expected = np.sum((inverse @ normal) * means.T, axis=(1, 2))
-    leverage = np.sum(W * bags.proportions, axis=1)
-    # a bag that alone fixes a class mean leaves nothing over to judge by
-    spare = np.maximum(1 - leverage, 1e-6)
-    return float(np.sum(((bags.means(added) - expected) / spare) ** 2))
-
-
 def _degrees_of_freedom(sample: Sample) -> int:
     n_bags, n_classes = sample.bags.proportions.shape
     if n_bags <= n_classes:
         raise ValueError(
-            f"{n_bags} bags of {n_classes} classes leave no degrees of freedom for the variance between bags; "
-            "use cluster_by_bag=False."
+            f"{n_bags} bags of {n_classes} classes leave no degrees of freedom for the variance "
+            "between bags: intervals take more bags than classes."
         )
     return n_bags - n_classes
 
@@ -363,32 +298,9 @@ def _draw_bags(
             usable = size_of[:, 0] > size_of[:, -1] / _CONDITION_LIMIT
             if usable.mean() < _LEAST_USABLE:
                 raise ValueError(
-                    f"The {n_bags} bags are too few or too alike to be drawn with replacement; use "
-                    "method='analytic' or cluster_by_bag=False."
+                    f"The {n_bags} bags are too few or too alike for intervals: their proportions "
+                    "hardly differ."
                 )
             found.append(np.linalg.solve(A[usable], right[usable]))
         n_found += len(found[-1])
     return np.concatenate(found)
-
-
-def _draw_normal(
-    sample: Sample, tally: Tally, means: Floats, n_resamples: int, rng: np.random.RandomState
-) -> Floats:
-    """Errors of the class means when instances are independent: (draws, classes, statistics).
-
-    Cov of Σ_i W[i, c] m_i and Σ_i W[i, d] m_i is Σ_i W[i, c] W[i, d]/n_i · (second moments of
-    bag i − Σ_a γ_i[a] θ_a θ_aᵀ).
-    """
-    bags, W = sample.bags, sample.weights
-    n_classes, n_statistics = means.shape
-    cov = np.empty((n_classes, n_statistics, n_classes, n_statistics))
-    for c in range(n_classes):
-        for d in range(c + 1):
-            weights = W[:, c] * W[:, d] / bags.sizes
-            between = (means.T * (weights @ bags.proportions)) @ means
-            cov[c, :, d, :] = tally.second_moments(weights) - between
-            cov[d, :, c, :] = cov[c, :, d, :].T
-    values, vectors = np.linalg.eigh(cov.reshape(n_classes * n_statistics, -1))
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    normal = rng.standard_normal((n_resamples, len(values)))
-    return (normal @ root.T).reshape(n_resamples, n_classes, n_statistics)

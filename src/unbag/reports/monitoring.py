@@ -108,17 +108,13 @@ def monitoring_page(
 def _tiles(found: MonitoringResult) -> list[Tile]:
     ratio = max(found.classes, key=lambda one: abs(one.ratio - 1)).ratio
     slope = min(found.classes, key=lambda one: one.slope_ratio).slope_ratio
-    tiles = [
+    return [
         Tile(
             "the model", found.verdict.replace("_", " "), _DO[found.verdict], _KINDS[found.verdict]
         ),
         Tile("observed / expected", f"{ratio:.2f}", "totals; 1 is as expected"),
         Tile("slope", f"{slope:.2f}", "times that of training"),
     ]
-    if found.quality is not None:
-        before = f"{found.quality.before:.3f} when it was fitted"
-        tiles.append(Tile(found.quality_name, f"{found.quality.now:.3f}", before))
-    return tiles
 
 
 def _sections(found: MonitoringResult, remarks: Sequence[str]) -> list[Section]:
@@ -126,10 +122,10 @@ def _sections(found: MonitoringResult, remarks: Sequence[str]) -> list[Section]:
     lead = Finding(found.lead, _KINDS[found.verdict])
     advice = tuple(Finding(text, "note") for text in found.advice)
     totals = _findings(found.describe_totals(), [alarms["totals"]])
-    # of each class its slope, scatter and level
-    shape = [alarms["flatter"] or alarms["steeper"], alarms["scatter"], alarms["shift"]]
+    # of each class its slope and its scatter
+    shape = [alarms["flatter"] or alarms["steeper"], alarms["scatter"]]
     rows = [*found.describe_rows(), *remarks]
-    sections = [
+    return [
         Section("verdict", "Does the model still hold?", (lead, *advice)),
         Section("totals", "Do totals agree with the model?", totals),
         Section(
@@ -141,11 +137,6 @@ def _sections(found: MonitoringResult, remarks: Sequence[str]) -> list[Section]:
         ),
         Section("rows", "Are the rows those of training?", _findings(rows, [found.rows_changed])),
     ]
-    quality = found.describe_quality()
-    if quality:
-        findings = _findings(quality, [alarms["quality"]])
-        sections.append(Section("quality", "Are classes separated as well as before?", findings))
-    return sections
 
 
 def _findings(texts: Sequence[str], alarms: Sequence[bool]) -> tuple[Finding, ...]:
