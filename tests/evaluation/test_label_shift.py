@@ -103,12 +103,12 @@ def test_drift_of_some_bags_is_seen_and_they_are_named(n_bags, size):
     X[np.isin(bag, drifting), 4] += 3
     found = label_shift_test(X, y)
     assert found.reject
-    assert found.features["feature"][np.argmin(found.features["p_value"])] == "4"
+    assert found.features["feature"][np.argmin(found.features["p_value"])] == "column 4"
     out = found.bags["adjusted_p_value"] <= 0.05
     named = found.bags["bag"][out]
     assert np.isin(named, drifting).all()
     assert len(named) >= 0.8 * len(drifting)
-    assert (found.bags["feature"][out] == "4").all()
+    assert (found.bags["feature"][out] == "column 4").all()
     assert (found.bags["z"][out] > 0).all()
     assert "1 of 10 columns" in found.summary
     assert repr(int(named[0])) in found.summary
@@ -247,29 +247,7 @@ def test_frames_and_sparse_tables(convert):
     assert label_shift_test(pd.Series(X[:, 0], name="age"), y).features["feature"] == ["age"]
 
 
-def test_every_group_has_a_plane_of_its_own():
-    bag, X, y = small()
-    fold = bag % 3
-    scores = X[:, 0] * np.array([1, -2, 5])[fold] + fold
-    assert label_shift_test(scores, y).reject
-    found = label_shift_test(scores, y, groups=fold)
-    assert not found.reject
-    assert found.features["df"][0] == 30 - 3 * 2
-    assert len(found.bags["bag"]) == 30
-
-
-def test_groups_of_too_few_bags_are_named():
-    bag, X, y = small()
-    groups = np.where(bag < 2, "early", "late")
-    found = label_shift_test(X, y, groups=groups)
-    assert found.features["df"][0] == 26
-    assert len(found.bags["bag"]) == 28
-    assert "'early'" in found.notes[0]
-    with pytest.raises(ValueError, match="No group has more bags than classes"):
-        label_shift_test(X, y, groups=bag)
-
-
-def test_labelled_rows_take_part_and_may_lie_in_several_groups():
+def test_labelled_rows_take_part():
     rng = np.random.default_rng(6)
     bag = np.repeat(np.arange(20), 30)
     positive = rng.uniform(size=600) < rng.uniform(size=20)[bag]
@@ -277,8 +255,6 @@ def test_labelled_rows_take_part_and_may_lie_in_several_groups():
     y = bag_target(bag, counts=np.bincount(bag, positive)[bag], labels=labels)
     x = rng.normal(size=600) + 2 * positive
     assert not label_shift_test(x, y).reject
-    found = label_shift_test(x, y, groups=bag % 2)
-    assert found.features["df"][0] == 24 - 4
     x[labels == 1] += 5
     assert "rows labelled 1" in list(label_shift_test(x, y).bags["bag"][:1])
 
@@ -354,35 +330,36 @@ def test_mistakes_are_named():
         label_shift_test(X, y, alpha=5)
     with pytest.raises(ValueError, match="testing takes more bags than classes"):
         label_shift_test(X, (X[:, 0] > 0).astype(int))
-    with pytest.raises(ValueError, match="one group for each of the 600 instances"):
-        label_shift_test(X, y, groups=[1, 2])
-    with pytest.raises(ValueError, match="Bag 0 has instances in several groups"):
-        label_shift_test(X, y, groups=np.arange(600) % 2)
     with pytest.raises(ValueError, match="same class proportions"):
         label_shift_test(X, bag_target(bag, np.full(600, 0.5)))
-    X[3, 1] = np.nan
-    with pytest.raises(ValueError, match="Column '1' has missing"):
-        label_shift_test(X, y)
-    with pytest.raises(ValueError, match="Column 'a' does not hold numbers"):
-        label_shift_test(pd.DataFrame({"a": ["x"] * 600}), y)
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_columns_of_few_ones_are_tested_by_these_alone(grouped):
+def test_text_and_missing_values_are_columns_of_their_own():
+    rng = np.random.default_rng(0)
+    _, X, y = small()
+    X[3::7, 1] = np.nan
+    table = pd.DataFrame({"a": X[:, 1], "place": rng.choice(["north", "south"], size=len(y))})
+    assert list(label_shift_test(table, y).features["feature"]) == [
+        "a",
+        "a is missing",
+        "place_north",
+        "place_south",
+    ]
+
+
+def test_sparse_columns_are_tested_as_dense_ones_are():
     rng = np.random.default_rng(0)
     bag, _, y = small()
-    groups = bag % 3 if grouped else None
     dense = (rng.uniform(size=(len(bag), 4)) < [0.02, 0.1, 0.5, 0.9]) * [1.0, 1.0, 2.0, 0.5]
-    expected = label_shift_test(dense, y, groups=groups)
-    found = label_shift_test(sparse.csr_array(dense), y, groups=groups)
+    expected = label_shift_test(dense, y)
+    found = label_shift_test(sparse.csr_array(dense), y)
     for name in ("statistic", "p_value", "adjusted_p_value", "detectable_drift"):
         np.testing.assert_allclose(found.features[name], expected.features[name], rtol=1e-6)
     by_size = (np.sort(np.abs(one.bags["z"])) for one in (found, expected))
     np.testing.assert_allclose(*by_size, rtol=1e-6)
 
 
-@pytest.mark.parametrize("n_groups", [1, 3])
-def test_columns_tested_together_say_what_each_says_alone(n_groups, monkeypatch):
+def test_columns_tested_together_say_what_each_says_alone(monkeypatch):
     rng = np.random.default_rng(12)
     bag, positive, y = make_target(rng, np.tile([1, 2, 5, 40], 10))
     shape = (len(bag), 5)
@@ -392,14 +369,12 @@ def test_columns_tested_together_say_what_each_says_alone(n_groups, monkeypatch)
             rng.uniform(size=shape) < 0.02 + 0.5 * positive,
             rng.lognormal(0, 3, shape) * (1 + bag[:, None] % 5),
             np.ones(shape),
-            # constant in some groups only
             (rng.uniform(size=shape) < 0.3) & (bag[:, None] % 3 == 1),
         ]
     )
-    groups = bag % n_groups
-    together = label_shift_test(X, y, groups=groups)
+    together = label_shift_test(X, y)
     monkeypatch.setattr("unbag.evaluation.label_shift._TOGETHER", 1)
-    alone = label_shift_test(X, y, groups=groups)
+    alone = label_shift_test(X, y)
     assert alone.notes == together.notes
     for table in ("features", "bags"):
         for name, values in getattr(alone, table).items():

@@ -36,7 +36,7 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.defaults import DOUBTED, EFFECT_DOUBTED, FLATTENED, REJECTED, SEPARATED
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
 from unbag.evaluation.columns import Columns, read_columns
-from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
+from unbag.evaluation.label_shift import LabelShiftTest, columns_test
 from unbag.evaluation.sensitivity import SignalName
 from unbag.evaluation.uncertainty import Assumption, Verdict, VerdictName
 from unbag.model_selection.fitted import names_behind
@@ -83,8 +83,6 @@ class Check:
         Or why there is none.
     worst_column : Columns or None
         The column with the strongest evidence against label shift, for a picture.
-    groups : ndarray or None
-        Groups within which bags were compared.
     notes : tuple of str
         What was left out.
     columns : Columns or None
@@ -94,37 +92,28 @@ class Check:
     what: str
     test: LabelShiftTest | str
     worst_column: Columns | None = None
-    groups: Ints | None = None
     notes: tuple[str, ...] = ()
     columns: Columns | None = None
 
 
-def check_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Check:
+def check_scores(y: Any, scores: Floats) -> Check:
     """Test the distribution of the scores; of several classes, of each column of them."""
     classes = check_bag_target(y).class_names
     names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
     table = scores[:, None] if scores.ndim == 1 else scores
     columns = dict(zip(names, table.T, strict=True))
     for name, values in list(columns.items()):
-        ranks = np.empty(len(values))
-        for inside in _groups(groups, len(values)):
-            ranks[inside] = (stats.rankdata(values[inside]) - 0.5) / np.sum(inside)
+        ranks = (stats.rankdata(values) - 0.5) / len(values)
         for at in _QUANTILES:
             above = ranks > at
             if 0 < above.mean() < 1:
                 columns[f"{name} above its {at:.0%} quantile"] = above.astype(float)
         columns[f"{name}, squared"] = (ranks - 0.5) ** 2
     found = read_columns(np.column_stack(list(columns.values())), list(columns))
-    check = _check("The scores", y, found, groups)
+    check = _check("The scores", y, found)
     if isinstance(check.test, str) or check.test.reject:
         return check
     return replace(check, worst_column=Columns(table[:, :1], np.array(names[:1])))
-
-
-def _groups(groups: Ints | None, n: int) -> list[Any]:
-    if groups is None:
-        return [np.ones(n, dtype=bool)]
-    return [groups == code for code in np.unique(groups)]
 
 
 def check_columns(
@@ -142,7 +131,7 @@ def check_columns(
     if n_columns > MOST_COLUMNS:
         text = f"there are {n_columns:,}; unbag.label_shift_test tests them one by one."
         return Check(what, text, notes=(*notes,))
-    return replace(_check(what, y, columns, None, notes), columns=columns)
+    return replace(_check(what, y, columns, notes), columns=columns)
 
 
 def check_features(
@@ -158,25 +147,21 @@ def check_features(
     return check_columns(y, features, feature_names, "The features")
 
 
-def _check(
-    what: str, y: Any, columns: Columns, groups: Ints | None, notes: list[str] | None = None
-) -> Check:
+def _check(what: str, y: Any, columns: Columns, notes: list[str] | None = None) -> Check:
     notes = notes or []
-    rows = _some_rows(y, columns.n_numbers)
-    values, some = columns.values, groups
+    rows, some = _some_rows(y, columns.n_numbers), columns
     if rows is not None:
         notes.append(f"Tested on {len(rows):,} rows of some of the bags.")
-        values, y = values[rows], y[rows]
-        some = None if groups is None else groups[rows]
+        some, y = replace(columns, values=columns.values[rows]), y[rows]
     try:
-        test = label_shift_test(values, y, groups=some, feature_names=columns.names)
+        test = columns_test(some, check_bag_target(y))
     except ValueError as error:
         return Check(what, str(error), notes=tuple(notes))
     name = test.worst_feature
     worst = columns
     if len(columns.names) > 1:
         worst = Columns(columns.column(name)[:, None], np.array([name]))
-    return Check(what, test, worst, groups, tuple(notes))
+    return Check(what, test, worst, tuple(notes))
 
 
 def _some_rows(y: Any, n_numbers: int) -> Ints | None:

@@ -17,7 +17,6 @@ from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
@@ -38,12 +37,12 @@ _COMMON_ROWS = 2000
 class FoldScores(NamedTuple):
     """Scores of the rows held out by the model of one fold.
 
-    For several classes there is a column of scores and of log-odds for each, and no rank. Log-odds
-    of a model without probabilities are not a number.
+    For several classes there is a column of each for every class. Log-odds of a model without
+    probabilities are not a number.
     """
 
     scores: Floats
-    places: Floats | None  # their ranks among all rows
+    places: Floats  # their ranks among all rows
     log_odds: Floats
     common: Floats  # scores of rows that all folds are compared by
 
@@ -65,15 +64,10 @@ class HeldOut:
             log_odds = log_odds_of(model.predict_proba(X))
         else:
             log_odds = np.full_like(scores, np.nan)
-        if scores.ndim == 2:
-            some = _safe_indexing(self.X, self._common_rows())
-            return FoldScores(scores, None, log_odds, decision_scores(model, some))
         everyone = _one_column(decision_scores(model, self.X))
-        places = _places(scores, everyone)
-        return FoldScores(scores, places, log_odds, everyone[self._common_rows()])
-
-    def _common_rows(self) -> Ints:
-        return _common_rows(self.X.shape[0] if hasattr(self.X, "shape") else len(self.X))
+        return FoldScores(
+            scores, _places(scores, everyone), log_odds, everyone[_common_rows(len(everyone))]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +140,8 @@ def _common_rows(n: int) -> Ints:
 
 def _places(scores: Floats, everyone: Floats) -> Floats:
     """Share of all scores that lie below each, those that are equal by halves."""
+    if scores.ndim == 2:
+        return np.stack([_places(*pair) for pair in zip(scores.T, everyone.T, strict=True)], axis=1)
     everyone = np.sort(everyone)
     places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
     return np.mean(places, axis=0) / len(everyone)
@@ -237,13 +233,9 @@ class ScoredRows:
         """Take the scores of all folds, the check of the features, and draws of log-odds."""
         folds, fold = found.parts, found.fold
         sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
-        places = [each.places for each in folds if each.places is not None]
-        if places:
-            ranks = replace(sample, scores=_gather(places, fold))
-            # ranks can be compared between folds
-            about_scores = check_scores(y, ranks.scores)
-        else:
-            ranks, about_scores = sample, check_scores(y, sample.scores, fold)
+        # ranks can be compared between folds
+        ranks = replace(sample, scores=_gather([each.places for each in folds], fold))
+        about_scores = check_scores(y, ranks.scores)
         log_odds = sample.scores
         if any(each.log_odds is not each.scores for each in folds):
             log_odds = _gather([each.log_odds for each in folds], fold)

@@ -1,8 +1,8 @@
 """Test of label shift: given its class, an instance is distributed alike in every bag.
 
 Columns are read in `unbag.evaluation.columns`, and their statistics are in
-`unbag.evaluation.lack_of_fit`; here groups of bags are checked, p-values of all columns and bags
-adjusted to each other, and the finding put into words.
+`unbag.evaluation.lack_of_fit`; here p-values of all columns and bags are adjusted to each other, and
+the finding is put into words.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_choice, check_inside, check_one_each
+from unbag._checks import check_choice, check_inside
 from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
-from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
 from unbag.defaults import LARGE_DRIFT
-from unbag.evaluation.columns import TestedColumn, iterate_columns, varying_columns
-from unbag.evaluation.lack_of_fit import LackMoments, LackOfFit, Plane
+from unbag.evaluation.columns import Columns, read_columns
+from unbag.evaluation.lack_of_fit import InBags, Plane
 from unbag.weights import check_contrast
 
 _LISTED = 5
@@ -132,7 +132,6 @@ def label_shift_test(
     X: Any,
     y: Any,
     *,
-    groups: ArrayLike | None = None,
     feature_names: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> LabelShiftTest:
@@ -146,12 +145,10 @@ def label_shift_test(
     Parameters
     ----------
     X : array-like or data frame of shape (n_instances,) or (n_instances, n_features)
-        Scores of a classifier, or features as numbers without missing values. May be sparse.
+        Scores of a classifier, or features. May be sparse. Of text, each frequent value is a column of
+        zeros and ones; missing numbers are replaced by the median.
     y : structured array from `unbag.bag_target`
         Proportions are taken for the exact shares in the bag, unless it gives their noise.
-    groups : array-like of shape (n_instances,), optional
-        Bags of different groups are not compared. Out-of-fold scores need this: those of each
-        fold come from another function, so give the number of the fold.
     feature_names : sequence of str, optional
         Names of the columns; by default those of the data frame, or 0, 1, ...
     alpha : float, default=0.05
@@ -197,14 +194,33 @@ def label_shift_test(
     (True, 7)
     """
     check_inside(alpha, "alpha")
-    bags = check_bag_target(y)
-    names, columns = iterate_columns(X, bags.n_instances, feature_names)
-    bags, planes, notes = _planes(bags, groups)
-    tables, varying = _Tables(len(names), bags.n_bags), varying_columns(columns, names, planes)
+    bags, columns = check_bag_target(y), read_columns(X, feature_names)
+    if columns.values.shape[0] != bags.n_instances or not len(columns.names):
+        raise ValueError(
+            f"There are {bags.n_instances} instances, but X has the shape {columns.values.shape}."
+        )
+    return columns_test(columns, bags, alpha)
+
+
+def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShiftTest:
+    """Test columns that are numbers already; see `label_shift_test`."""
+    if bags.n_bags <= bags.n_classes:
+        raise ValueError(
+            f"There are {bags.n_bags} bags of {bags.n_classes} classes; testing takes more bags "
+            "than classes, because a plane fits as many bags as there are classes."
+        )
+    check_contrast(bags)
+    if not (bags.sizes > 1).any():
+        raise ValueError("No bag has more than one row, so that nothing can be tested.")
+    names, plane = columns.names, Plane(bags)
+    tables = _Tables(len(names), bags.n_bags)
+    means = ((place, plane.in_bags(columns.at(place))) for place in range(len(names)))
+    varying = ((place, one) for place, one in means if one is not None)
     while block := list(islice(varying, max(1, _TOGETHER // bags.n_bags))):
-        tables.add(block, planes, alpha / (2 * len(names)))
+        tables.add(block, plane, alpha / (2 * len(names)))
     if tables.tested == 0:
         raise ValueError("Every column is constant, so that there is nothing to test.")
+    notes = []
     if tables.tested < len(names):
         constant = names[np.isnan(tables.numbers[1])]
         notes.append(f"Constant and left out: {listing(list(constant))}.")
@@ -222,42 +238,25 @@ class _Tables:
         self.worst = np.zeros(n_bags, dtype=np.intp)
         self.tested = 0
 
-    def add(self, block: list[TestedColumn], planes: list[Plane], alpha: float) -> None:
-        """Test some columns together, and add up the planes of each."""
+    def add(self, block: list[tuple[int, InBags]], plane: Plane, alpha: float) -> None:
+        """Test some columns together."""
         positions = np.array([position for position, _ in block])
-        sums = np.zeros((2, len(LackMoments._fields), len(block)))
-        information, df, n_planes = np.zeros((3, len(block)))
-        p_steep = np.ones(len(block))
-        by_plane = zip(*(in_bags for _, in_bags in block), strict=True)
-        for plane, columns in zip(planes, by_plane, strict=True):
-            vary = np.array([column is not None for column in columns])
-            if not vary.any():
-                continue
-            one = plane.test([column for column in columns if column is not None])
-            sums[..., vary] += (one.refined, one.plain)
-            information[vary] += one.information
-            df[vary] += plane.df
-            n_planes[vary] += 1
-            p_steep[vary] = np.minimum(p_steep[vary], one.p_steep)
-            self._judge_bags(plane, positions[vary], one)
-        refined, plain = (LackMoments(*one) for one in sums)
-        p_refined, p_plain = refined.p_values(), plain.p_values()
-        alike = (p_plain == p_refined) & (plain.ratio < refined.ratio)
-        ratio = np.where((p_plain < p_refined) | alike, plain.ratio, refined.ratio)
-        p, p_steep = np.minimum(p_refined, p_plain), np.minimum(1.0, n_planes * p_steep)
-        drift = np.sqrt(refined.noticed(alpha) / information)
-        self.numbers[:, positions] = (df * ratio, df, np.minimum(p, p_steep), drift)
-        self.steep[positions] = p_steep < p
+        one = plane.test([column for _, column in block])
+        p_refined, p_plain = one.refined.p_values(), one.plain.p_values()
+        alike = (p_plain == p_refined) & (one.plain.ratio < one.refined.ratio)
+        ratio = np.where((p_plain < p_refined) | alike, one.plain.ratio, one.refined.ratio)
+        p = np.minimum(p_refined, p_plain)
+        drift = np.sqrt(one.refined.noticed(alpha) / one.information)
+        df = np.full(len(block), float(plane.df))
+        self.numbers[:, positions] = (df * ratio, df, np.minimum(p, one.p_steep), drift)
+        self.steep[positions] = one.p_steep < p
         self.tested += len(block)
-
-    def _judge_bags(self, plane: Plane, positions: Ints, one: LackOfFit) -> None:
-        """Keep the column in which each bag stands out most."""
+        # the column in which each bag stands out most
         worst, place = one.p_bag.argmin(axis=0), np.arange(one.p_bag.shape[1])
-        p, bags = one.p_bag[worst, place], np.arange(len(self.z))[plane.members]
-        better = p < self.p_bag[bags]
-        bags = bags[better]
-        self.p_bag[bags], self.z[bags] = p[better], one.z[worst, place][better]
-        self.worst[bags] = positions[worst[better]]
+        p_bag = one.p_bag[worst, place]
+        better = p_bag < self.p_bag
+        self.p_bag[better], self.z[better] = p_bag[better], one.z[worst, place][better]
+        self.worst[better] = positions[worst[better]]
 
     def result(
         self, names: NDArray[Any], bags: Bags, alpha: float, notes: list[str]
@@ -306,58 +305,6 @@ def _holm(p: Floats) -> Floats:
     factors = np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(factors * p[order]), 1.0)
     return adjusted
-
-
-def _planes(bags: Bags, groups: ArrayLike | None) -> tuple[Bags, list[Plane], list[str]]:
-    """The groups of bags that can be tested, the bags as they are cut, and what to be wary of."""
-    if bags.n_bags <= bags.n_classes:
-        raise ValueError(
-            f"There are {bags.n_bags} bags of {bags.n_classes} classes; testing takes more bags "
-            "than classes, because a plane fits as many bags as there are classes."
-        )
-    notes: list[str] = []
-    if groups is None:
-        check_contrast(bags)
-        parts: list[Any] = [(None, bags, slice(None), slice(None))]
-    else:
-        bags, names, codes = _check_groups(bags, groups)
-        parts = []
-        for code, name in enumerate(names):
-            members = np.flatnonzero(codes == code)
-            part, rows = bags.take(members)
-            parts.append((name, part, rows, members))
-    planes, silent = [], []
-    for name, part, rows, members in parts:
-        enough = part.n_bags > part.n_classes and (part.sizes > 1).any()
-        spread = np.linalg.svd(part.proportions, compute_uv=False)
-        if enough and spread[-1] > SAME_PROPORTION * np.sqrt(part.n_bags):
-            planes.append(Plane(part, rows, members))
-        else:
-            silent.append(bag_name(name))
-    if not planes:
-        what = "No group has" if groups is not None else "There are not"
-        raise ValueError(
-            f"{what} more bags than classes, of proportions that separate the classes, and with "
-            "more than one row in some of them; nothing can be tested."
-        )
-    if silent:
-        notes.append(f"Groups of too few or too similar bags are not tested: {listing(silent)}.")
-    return bags, planes, notes
-
-
-def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], Ints]:
-    """The group of each bag; bags of labelled rows are cut where their rows' groups differ."""
-    labels = np.asarray(groups)
-    check_one_each(labels, bags.n_instances, "groups", "instances", "group")
-    names, codes = np.unique(labels, return_inverse=True)
-    pieces, first = bags.divide(codes)
-    cut = np.flatnonzero(~bags.labelled & (np.bincount(bags.index[first]) > 1))
-    if len(cut):
-        raise ValueError(
-            f"Bag {bag_name(bags.ids[cut[0]])} has instances in several groups; a proportion says "
-            "nothing about part of a bag."
-        )
-    return pieces, names, codes[first]
 
 
 def _summary(features: dict[str, Any], bags: dict[str, Any], alpha: float, p_value: float) -> str:

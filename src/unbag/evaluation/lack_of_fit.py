@@ -146,15 +146,14 @@ class _Fit:
 
 
 class Plane:
-    """The bags of one group, through whose means each column has a plane of its own."""
+    """The bags, through whose means each column has a plane of its own."""
 
-    def __init__(self, bags: Bags, rows: Ints | slice, members: Ints | slice) -> None:
-        self.bags, self.rows, self.members = bags, rows, members
+    def __init__(self, bags: Bags) -> None:
+        self.bags = bags
         self.df = bags.n_bags - bags.n_classes
         n, G = bags.sizes[:, None, None], bags.proportions
         D = G[:, :, None] * np.eye(bags.n_classes) - G[:, :, None] * G[:, None, :]
-        noise = getattr(bags, "noise", None)
-        self.V = np.zeros_like(D) if noise is None else np.asarray(noise)
+        self.V = np.zeros_like(D) if bags.noise is None else bags.noise
         self.plural = bags.sizes > 1
         self.within = np.maximum(bags.sizes - 1, 1)
         # a single row is of one class: a share between 0 and 1 can only be its probability
@@ -168,35 +167,15 @@ class Plane:
         self.by_rows = np.linalg.qr(np.sqrt(bags.sizes)[:, None] * G)[0]
         self.by_freedom, self.triangle = np.linalg.qr(self.weight[:, None] * G)
 
-    def places(self, rows: Ints) -> Ints:
-        """Where rows of the table are among those of this group, as far as they are."""
-        if isinstance(self.rows, slice):
-            return rows
-        place = np.searchsorted(self.rows, rows)
-        place = np.minimum(place, len(self.rows) - 1)
-        return place[self.rows[place] == rows]
-
     def in_bags(self, column: Floats) -> InBags | None:
         """LackMoments of a column in bags; None if it is constant."""
-        h, two_valued = _standardise(column[self.rows])
+        h, two_valued = _standardise(column)
         if h is None:
             return None
         bags, n = self.bags, self.bags.sizes
         powers = (h, h * h, h * h * h)
         mean, second, third = (np.bincount(bags.index, one, len(n)) / n for one in powers)
         return InBags(mean, second, third, two_valued)
-
-    def two_valued_in_bags(self, upper: Ints) -> InBags | None:
-        """Give the same for a column of two values from the rows that hold the upper one."""
-        bags, n = self.bags, self.bags.sizes
-        share = np.bincount(bags.index[upper], minlength=len(n)) / n
-        pooled = len(upper) / bags.n_instances
-        if pooled in (0, 1):
-            return None
-        # moments of 1 − pooled, in a share of the rows, and of −pooled in the others
-        one, other = 1 - pooled, -pooled
-        mean, second, third = (share * one**k + (1 - share) * other**k for k in (1, 2, 3))
-        return InBags(mean, second, third, two_valued=True)
 
     def test(self, columns: list[InBags]) -> LackOfFit:
         """Fit a plane to each of some columns."""

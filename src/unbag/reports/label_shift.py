@@ -14,7 +14,7 @@ from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.columns import Columns, read_columns
-from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
+from unbag.evaluation.label_shift import LabelShiftTest, columns_test
 from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, SinglePicture, add_legend
 
 _NAMED = 3
@@ -28,8 +28,7 @@ _FAR = 2.5
 class LabelShiftDisplay(SinglePicture):
     """Means of bags against what their proportions lead one to expect.
 
-    Values are replaced by their ranks in percent (within each group, if there are groups), as the
-    test does. If instances of a class are distributed alike in all bags, the means lie on a line
+    Values are replaced by their ranks in percent, as the test does. If instances of a class are distributed alike in all bags, the means lie on a line
     in the proportions, up to random variation.
 
     Attributes
@@ -41,7 +40,7 @@ class LabelShiftDisplay(SinglePicture):
     position : ndarray of shape (n_bags,)
         Share of positives in the bag; with more than two classes, the expected mean.
     mean : ndarray of shape (n_bags,)
-        Mean rank in percent (differences between groups taken off).
+        Mean rank in percent.
     expected : ndarray of shape (n_bags,)
         What is expected.
     error : ndarray of shape (n_bags,)
@@ -80,7 +79,6 @@ class LabelShiftDisplay(SinglePicture):
         X: Any,
         y: Any,
         *,
-        groups: ArrayLike | None = None,
         feature: str | None = None,
         feature_names: ArrayLike | None = None,
         alpha: float = 0.05,
@@ -93,8 +91,6 @@ class LabelShiftDisplay(SinglePicture):
             Columns to test.
         y : structured array from `unbag.bag_target`
             The bag of each instance and its proportions.
-        groups : array-like of shape (n_instances,), optional
-            The fold of each row, if X are out-of-fold scores.
         feature : str, optional
             The column to show; by default that of the least p-value.
         feature_names : sequence of str, optional
@@ -108,10 +104,8 @@ class LabelShiftDisplay(SinglePicture):
             The display.
         """
         columns = read_columns(X, feature_names)
-        test = label_shift_test(
-            columns.values, y, groups=groups, feature_names=columns.names, alpha=alpha
-        )
-        return cls.from_table(columns, y, test, groups=groups, feature=feature)
+        test = columns_test(columns, check_bag_target(y), alpha)
+        return cls.from_table(columns, y, test, feature=feature)
 
     @classmethod
     def from_table(
@@ -120,7 +114,6 @@ class LabelShiftDisplay(SinglePicture):
         y: Any,
         test: LabelShiftTest,
         *,
-        groups: ArrayLike | None = None,
         feature: str | None = None,
     ) -> Self:
         """Show a column of those that were tested.
@@ -133,8 +126,6 @@ class LabelShiftDisplay(SinglePicture):
             The bag of each instance and its proportions.
         test : LabelShiftTest
             What was found in them.
-        groups : array-like of shape (n_instances,), optional
-            The fold of each row, if X are out-of-fold scores.
         feature : str, optional
             The column to show; by default that of the least p-value.
 
@@ -145,20 +136,11 @@ class LabelShiftDisplay(SinglePicture):
         """
         name = test.worst_feature if feature is None else feature
         values, bags = columns.column(name), check_bag_target(y)
-        fold = np.zeros(bags.n_instances) if groups is None else np.asarray(groups)
-        codes = np.unique(fold, return_inverse=True)[1]
-        bags, first = bags.divide(codes)
-        group = codes[first]
-        ranks = np.empty(bags.n_instances)
-        for k in range(codes.max() + 1):
-            inside = codes == k
-            ranks[inside] = 100 * (rankdata(values[inside]) - 0.5) / inside.sum()
+        ranks = 100 * (rankdata(values) - 0.5) / bags.n_instances
         mean = bags.means(ranks)
         spread = np.maximum(bags.means(ranks**2) - mean**2, 0)
-        expected, variance = _fit(mean, spread, bags, group)
-        common, _ = _fit(mean, spread, bags, np.zeros_like(group))
-        two = bags.n_classes == 2
-        position = bags.proportions[:, 1] if two else common
+        expected, variance = _fit(mean, spread, bags)
+        position = bags.proportions[:, 1] if bags.n_classes == 2 else expected
         error = np.sqrt(variance / bags.sizes)
         standing = test.bags["bag"][test.bags["adjusted_p_value"] <= test.alpha]
         far = np.abs(mean - expected) > _FAR * error
@@ -166,8 +148,8 @@ class LabelShiftDisplay(SinglePicture):
             feature=name,
             bag=bags.ids,
             position=position,
-            mean=common + (mean - expected),
-            expected=common,
+            mean=mean,
+            expected=expected,
             error=error,
             suspicious=far & _among(bags.ids, standing),
             n_classes=bags.n_classes,
@@ -277,22 +259,16 @@ def _among(ids: NDArray[Any], some: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([name in names for name in ids.tolist()], dtype=bool)
 
 
-def _fit(
-    mean: Floats, spread: Floats, bags: Bags, group: NDArray[np.intp]
-) -> tuple[Floats, Floats]:
-    """Expected means on the plane of each group, and the variance within classes.
+def _fit(mean: Floats, spread: Floats, bags: Bags) -> tuple[Floats, Floats]:
+    """Expected means on the plane, and the variance within classes.
 
     The latter is v_i = (mean square in bag i) − Σ_c γ_i[c] (θ_c − γ_i · θ)², pooled over bags.
     """
-    expected, variance = np.empty(len(mean)), np.empty(len(mean))
-    for k in np.unique(group):
-        inside = group == k
-        G, n = bags.proportions[inside], bags.sizes[inside]
-        root = np.sqrt(n)
-        theta = np.linalg.lstsq(root[:, None] * G, root * mean[inside], rcond=None)[0]
-        expected[inside] = G @ theta
-        between = G @ theta**2 - (G @ theta) ** 2
-        within = np.average(spread[inside] - between, weights=n)
-        # classes may be far apart, but not so far that nothing is left within them
-        variance[inside] = max(within, 0.01 * np.average(spread[inside], weights=n), 1e-12)
-    return expected, variance
+    G, n = bags.proportions, bags.sizes
+    root = np.sqrt(n)
+    theta = np.linalg.lstsq(root[:, None] * G, root * mean, rcond=None)[0]
+    expected = G @ theta
+    within = np.average(spread - G @ theta**2 + expected**2, weights=n)
+    # classes may be far apart, but not so far that nothing is left within them
+    least = max(0.01 * np.average(spread, weights=n), 1e-12)
+    return expected, np.full(len(mean), max(within, least))

@@ -308,7 +308,6 @@ def _show_checks(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
             check.worst_column,
             y,
             check.test,
-            groups=check.groups,
             feature=str(check.worst_column.names[0])
             if len(check.worst_column.names) == 1
             else None,
