@@ -56,7 +56,9 @@ def covariate_shift_month(seed, *, more=0.0, slope=1.0, effect=0.0, away=0.0, n_
 
 def reference_of(X, y, model=TRUE):
     log_odds = log_odds_of(model.predict_proba(X))
-    found = OutOfFold([FoldScores(log_odds, log_odds, log_odds, log_odds)], np.zeros(len(y), dtype=int))
+    found = OutOfFold(
+        [FoldScores(log_odds, log_odds, log_odds, log_odds)], np.zeros(len(y), dtype=int)
+    )
     return make_monitoring_reference(model, X, y, out_of_fold=found)
 
 
