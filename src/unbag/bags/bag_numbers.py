@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.count_sets import read_cells
+from unbag.bags.count_sets import read_cells, read_set
 from unbag.bags.joining import JoinError, Match
 
 
@@ -28,12 +28,12 @@ class BagNumbers:
         self, names: list[str], hidden: str | None
     ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
         """Lowest and highest counts, if some cell names a set; and what such cells say."""
-        plain = all(self._table[name].dtype.is_numeric() for name in names)
-        if hidden is None and plain:
+        columns = {name: self._table[name].to_list() for name in names}
+        if hidden is None and not any(read_set(cell) for own in columns.values() for cell in own):
             return None, ()
         found, notes = [], []
-        for name in names:
-            limits, note = read_cells(self._table[name].to_list(), name, hidden)
+        for name, cells in columns.items():
+            limits, note = read_cells(cells, name, hidden)
             found += list(limits.T)
             notes += note
         if not notes:

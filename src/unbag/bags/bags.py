@@ -75,9 +75,9 @@ class Bags:
         What to call the classes in words and tables; by default what they are.
     multiplicity : ndarray of int, shape (n_rows,), optional
         How many identical instances each row stands for; None if each is one.
-    limits : ndarray of shape (n_bags, 2), optional
-        Lowest and highest count of the second of two classes, where counts are known as sets;
-        ``proportions`` are then those to be expected.
+    limits : ndarray of shape (n_bags, 2) or (n_bags, n_classes, 2), optional
+        Lowest and highest count of the second of two classes, or of each of several, where counts are
+        known as sets; ``proportions`` are then those to be expected.
     count_weights : CountWeights, optional
         Of the counts in sets; by default all the same.
     """
@@ -99,7 +99,8 @@ class Bags:
         """Which bags have a count that is known as a set."""
         if self.limits is None:
             return np.zeros(self.n_bags, dtype=bool)
-        found: NDArray[np.bool_] = self.limits[:, 0] < self.limits[:, 1]
+        wide = self.limits[..., 0] < self.limits[..., 1]
+        found: NDArray[np.bool_] = wide.reshape(self.n_bags, -1).any(axis=1)
         return found
 
     @property
@@ -351,7 +352,7 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     if limits is not None:
         if "sets" not in accept:
             raise ValueError(_NO_SETS)
-        single &= limits[:, 0] == limits[:, 1]
+        single &= (limits[..., 0] == limits[..., 1]).reshape(len(each), -1).all(axis=1)
     bags = Bags(
         index=codes,
         ids=each["bag"],
@@ -402,7 +403,8 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     names = [f"rows labelled {bags.class_names[c]}" for c in present]
     noise = limits = None
     if bags.limits is not None:
-        limits = np.concatenate([bags.limits[~single], np.zeros((len(present), 2))])
+        pure = bags.limits[:0].shape[1:]
+        limits = np.concatenate([bags.limits[~single], np.zeros((len(present), *pure))])
     if bags.noise is not None:
         none = np.zeros((len(present), bags.n_classes, bags.n_classes))
         noise = np.concatenate([bags.noise[~single], none])

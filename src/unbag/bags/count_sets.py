@@ -1,4 +1,4 @@
-"""Counts that are known as sets: from ``low`` to ``high``, of two classes."""
+"""Counts that are known as sets: from ``low`` to ``high``, of the positive class or of each."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ _HIDDEN = {"*", "suppressed", "unknown", "hidden", "masked", "withheld"}
 def check_sets(
     low: Floats, high: Floats, sizes: Any, ids: Any, noisy: Any
 ) -> tuple[Floats, Floats]:
-    """Whole limits of the counts of the positive class, within the bags.
+    """Whole limits of the counts of the positive class, or of several, that some counts attain.
 
     Parameters
     ----------
-    low, high : ndarrays of shape (n_bags,) or (n_bags, 2)
-        Limits, NaN where there is none; with two columns, of the negative and the positive class.
+    low, high : ndarrays of shape (n_bags,) or (n_bags, n_classes)
+        Limits, NaN where there is none.
     sizes : ndarray of int, shape (n_bags,)
     ids : ndarray of shape (n_bags,)
     noisy : ndarray of bool, shape (n_bags,)
         Where noise may lead limits beyond what a bag can hold.
     """
-    if low.shape != high.shape or low.shape[1:] not in ((), (2,)):
+    if low.shape != high.shape or low.ndim > 2 or low.shape[1:] == (1,):
         raise ValueError(
-            "low and high are limits of the counts of two classes: one number per bag, or a "
-            f"column for either class; their shapes are {low.shape} and {high.shape}. Of more "
-            "classes, counts must be known."
+            "low and high are limits of the counts of the positive class, one number per bag, or "
+            f"have a column for each class; their shapes are {low.shape} and {high.shape}."
         )
     n = sizes.reshape(-1, *[1] * (low.ndim - 1)).astype(float)
+    if low.ndim == 2 and low.shape[1] > 2 and noisy.any():
+        raise ValueError("With noise, counts can be known as sets of two classes only.")
     low = np.ceil(np.where(np.isnan(low), np.fmin(0.0, high), low) - 1e-6)
     high = np.floor(np.where(np.isnan(high), np.fmax(n, low), high) + 1e-6)
     _refuse(
@@ -57,27 +58,26 @@ def check_sets(
         high,
     )
     if low.ndim == 2:
-        # what is not of the one class is of the other
-        low, high = (
-            np.maximum(low[:, 1], sizes - high[:, 0]),
-            np.minimum(high[:, 1], sizes - low[:, 0]),
-        )
+        # what is not of the other classes is of this one
+        others = low.sum(axis=1, keepdims=True) - low, high.sum(axis=1, keepdims=True) - high
+        low, high = np.maximum(low, n - others[1]), np.minimum(high, n - others[0])
         _refuse(
-            low > high,
+            (low > high).any(axis=1),
             ids,
-            "The sets of counts of bag {} contradict its {} instances: no two counts in them add up.",
+            "The sets of counts of bag {} contradict its {} instances: no counts in them add up.",
             sizes,
         )
-    beyond = ((low > sizes) | (high < 0)) & ~noisy
+        if low.shape[1] == 2:
+            low, high, n = low[:, 1], high[:, 1], n[:, 0]
     _refuse(
-        beyond,
+        ((low > n) | (high < 0)) & ~noisy.reshape(n.shape),
         ids,
         "No count meets the set of bag {}, from {:g} to {:g} of {} instances.",
         low,
         high,
         sizes,
     )
-    return np.clip(low, 0, sizes), np.clip(high, 0, sizes)
+    return np.clip(low, 0, n), np.clip(high, 0, n)
 
 
 def _refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
@@ -88,7 +88,7 @@ def _refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
 
 
 def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
-    """E[K_b | low ≤ K_b ≤ high]/n_b, given how shares vary over all bags.
+    """E[K_b | low ≤ K_b ≤ high]/n_b, given how shares vary over all bags; about, for several classes.
 
     Examples
     --------
@@ -98,11 +98,38 @@ def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
     >>> expected_shares(low, high, sizes).round(1)
     array([0.5, 0.5])
     """
+    if low.ndim == 2:
+        return _expected_class_shares(low, high, np.asarray(sizes, dtype=float))
     weights, (a, b, n), kind = _share_distribution(low, high, sizes)
     inside = _tail(a, n) - _tail(b + 1.0, n) + 1e-300
     means = n * _GRID * (_tail(a - 1.0, n - 1.0) - _tail(b, n - 1.0))
     expected = (means @ weights) / (inside @ weights)
     return np.where(low == high, low, np.clip(expected[kind], low, high)) / sizes
+
+
+def _expected_class_shares(low: Floats, high: Floats, sizes: Floats) -> Floats:
+    """Shares of classes in each bag that are as near to those of all bags as its sets allow."""
+    found = np.full_like(low, 1.0 / low.shape[1])
+    for _ in range(_ROUNDS):
+        overall = np.maximum(sizes @ found / sizes.sum(), 1e-9)
+        counts = nearest_counts(sizes[:, None] * overall, low, high, sizes)
+        found = counts / sizes[:, None]
+    return found
+
+
+def nearest_counts(expected: Floats, low: Floats, high: Floats, n: Any) -> Floats:
+    """Counts λ · expected, cut to limits, that add up to n; the last axis are classes."""
+    reach = np.maximum(expected, 1e-12 * np.asarray(n)[..., None] + 1e-300)
+    least, most = np.full(reach.shape[:-1], -40.0), np.full(reach.shape[:-1], 40.0)
+    for _ in range(80):
+        middle = 0.5 * (least + most)
+        short = np.clip(np.exp(middle)[..., None] * reach, low, high).sum(axis=-1) < n
+        least, most = np.where(short, middle, least), np.where(short, most, middle)
+    found = np.clip(np.exp(most)[..., None] * reach, low, high)
+    # what bisection leaves goes to those that are not at their limits
+    free = (found > low) & (found < high)
+    rest = (n - found.sum(axis=-1)) / np.maximum(free.sum(axis=-1), 1)
+    return np.clip(found + free * rest[..., None], low, high)
 
 
 def _share_distribution(low: Floats, high: Floats, sizes: Any) -> tuple[Floats, Floats, Any]:
@@ -222,8 +249,6 @@ def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats
             f"hidden must be a set of counts such as '1-9' or 'unknown', not {hidden!r}."
         )
     found, kinds = np.empty((len(values), 2)), Counter[str]()
-    if hidden is None and not any(read_set(value) for value in values):
-        return found, []
     for row, value in enumerate(values):
         missing = value is None or value != value or (isinstance(value, str) and not value.strip())
         limits = range_ if missing else read_set(value, range_)

@@ -123,7 +123,7 @@ def read_limits(y: NDArray[np.void]) -> NDArray[np.float64] | None:
     """Lowest and highest counts of bags, from one row of each; None if no count is a set."""
     if "low" not in (y.dtype.names or ()) or (y["low"] == y["high"]).all():
         return None
-    return np.column_stack([y["low"], y["high"]])
+    return np.stack([y["low"], y["high"]], axis=-1)
 
 
 def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:

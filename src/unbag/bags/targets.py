@@ -77,8 +77,8 @@ def bag_target(
     low, high : number, array-like, mapping or Series, optional
         Instead of ``counts``, where these are hidden or coarse: the lowest and the highest number of
         positive instances that a bag may have, NaN or None where there is no limit. Where both are
-        equal the count is known. With a column for either of two classes, limits of both hold.
-        With ``noise``, limits are those of the count after noise was added.
+        equal the count is known. With a column for each of two or more classes, limits of all hold.
+        With ``noise``, for two classes, limits are those of the count after noise was added.
     limits : {"counts", "shares"}, default="counts"
         Whether ``low`` and ``high`` are counts or shares of the bag.
 
@@ -180,7 +180,7 @@ def name_classes(y: NDArray[np.void], names: Sequence[Any]) -> NDArray[np.void]:
 
 def with_fields(y: NDArray[np.void], **values: NDArray[Any]) -> NDArray[np.void]:
     """The same target with more fields."""
-    fields = [*y.dtype.descr, *((name, own.dtype) for name, own in values.items())]
+    fields = [*y.dtype.descr, *((name, own.dtype, own.shape[1:]) for name, own in values.items())]
     wider = np.empty(len(y), dtype=row_type(fields, **dict(y.dtype.metadata or {})))
     for name in y.dtype.names or ():
         wider[name] = y[name]

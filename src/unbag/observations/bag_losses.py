@@ -22,6 +22,7 @@ from unbag._arrays import Array, Floats, Ints, Segments
 from unbag._threads import allowed_threads, for_each
 from unbag.bags.bags import Bags
 from unbag.bags.count_sets import CountWeights
+from unbag.observations.class_sets import set_posterior
 from unbag.observations.exact import largest_exact_bag, turned_roots, weighed_counts
 from unbag.observations.saddlepoint import LARGEST_SCORE, two_class_loss
 from unbag.observations.several_classes import exact_class_loss, several_class_loss, softmax
@@ -381,6 +382,25 @@ class SmallClasses(BagLosses):
         return losses, self._copies.join(_row_lines(slopes)) if gradient else None
 
 
+class SetClasses(BagLosses):
+    """Bags of more than two classes whose counts are known as sets, one after the other."""
+
+    def __init__(self, table: BagTable) -> None:
+        super().__init__(table)
+        assert table.limits is not None
+        ends = np.cumsum(table.lengths)
+        self._bags = list(zip(table.limits, map(slice, ends - table.lengths, ends), strict=True))
+        self._times = self._segments.times(np.ones(len(table.rows)))
+
+    def loss(self, f: Floats, largest: float, gradient: bool) -> tuple[Floats, Any]:  # noqa: ARG002, D102
+        losses, means = np.empty((len(f), len(self._bags))), np.empty_like(f)
+        for column, scores in enumerate(f):
+            for b, (limits, rows) in enumerate(self._bags):
+                found = set_posterior(scores[:, rows], self._times[rows], *limits.T)
+                losses[column, b], means[column, :, rows] = -found.log_probability, found.posteriors
+        return losses, self._segments.times(softmax(f)[1] - means) if gradient else None
+
+
 def _bag_lines(f: Floats, shape: tuple[int, ...]) -> Floats:
     """Scores (columns, bags, classes, slots) from those of rows (columns, classes, rows)."""
     return np.transpose(f.reshape(*f.shape[:2], *shape), (0, 2, 1, 3))
@@ -493,7 +513,8 @@ def _choose_kinds(
         small = bags.sizes <= min(largest_exact_bag(bags.n_classes), exact_size)
         small &= (np.round(counts).sum(axis=1) == bags.sizes) & known
         kind = np.where(pure & known, 0, np.where(small, 2, 1))
-        return [PureClasses, SeveralClasses, SmallClasses], kind
+        kinds = [PureClasses, SeveralClasses, SmallClasses, SetClasses]
+        return kinds, np.where(bags.is_set, 3, kind)
     small = bags.sizes <= exact_size
     pure = (pure | (small & (np.round(counts).min(axis=1) == 0))) & known & ~bags.is_set
     large = np.where(bags.is_set, 3, 2)

@@ -51,6 +51,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -60,6 +61,7 @@ from unbag.bags.bags import Bags
 from unbag.bags.count_sets import CountWeights
 from unbag.defaults import EXACT_SIZE
 from unbag.observations.bag_losses import WeighedBags
+from unbag.observations.class_sets import noise_of_sets, set_posterior
 from unbag.observations.count_likelihood import count_covariance
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
 from unbag.observations.sets import SetObservation
@@ -157,7 +159,7 @@ class CountObservation:
         self._sets: SetObservation | None = None
         # without the weights of label shift
         self._plain_sets: SetObservation | None = None
-        if bags.limits is not None and bags.is_set.any():
+        if bags.limits is not None and bags.is_set.any() and self.n_outputs == 1:
             self._sets = self._plain_sets = SetObservation(bags, covariance, EXACT_SIZE)
             low, high = bags.limits[self._sets.bags].T
             # about what a set leaves open, for the determinant of Laplace's approximation
@@ -346,12 +348,31 @@ class CountObservation:
         root = np.sqrt(rows.spread(total(w)))
         return Information((p * (1.0 - p) - w)[None], (w / root)[None])
 
+    def _noise_of_sets(self, scores: Floats, V: Floats) -> Any:
+        """Covariance of noise for bags of several classes whose counts are sets, (C, C, n_bags)."""
+        own = np.flatnonzero(self.is_set)
+        if not len(own):
+            return 0.0
+        limits, ends = self._known.limits, np.cumsum(self.lengths)
+        assert limits is not None
+        left = []
+        for b in own:
+            rows = slice(ends[b] - self.lengths[b], ends[b])
+            number = self.multiplicity[rows]
+            left.append(
+                set_posterior(scores[:, rows], number, *limits[b].T, moments=True).covariance
+            )
+        found = np.zeros_like(V)
+        noise = noise_of_sets(np.moveaxis(V[..., own], -1, 0), np.array(left))
+        found[..., own] = np.moveaxis(noise, 0, -1)
+        return found
+
     def _of_several_classes(self, scores: Floats, residual: Floats) -> Information:
         p = softmax(scores, axis=0)
         mean = np.clip(p + residual, 0.0, 1.0)
         mean = mean / mean.sum(axis=0)
         variance, rows = _class_covariance(mean), self._segments
-        noise = np.moveaxis(self._noise, 0, -1)
+        noise = np.moveaxis(self._noise, 0, -1) + self._noise_of_sets(scores, rows.sum(variance))
         D = variance
         for _ in range(_MOST_STEPS):
             spread = _half_inverse(rows.sum(D) + noise)
