@@ -100,7 +100,7 @@ class Bags:
         if self.limits is None:
             return np.zeros(self.n_bags, dtype=bool)
         wide = self.limits[..., 0] < self.limits[..., 1]
-        found: NDArray[np.bool_] = wide.reshape(self.n_bags, -1).any(axis=1)
+        found: NDArray[np.bool_] = np.atleast_1d(wide.reshape(self.n_bags, -1).any(axis=1))
         return found
 
     @property

@@ -1,16 +1,8 @@
-"""Losses −log Pr(K = k) of all bags, weighed and summed, each by the method that suits its kind.
-
-Pure bags need no sum, small ones are summed exactly (`unbag.observations.exact`), counts known as
-sets use tails (`unbag.observations.tails`) and all others by a saddlepoint approximation
-(`unbag.observations.saddlepoint`, `unbag.observations.several_classes`). Bags of one kind, and of
-one size where the kind asks for that, make a part; parts fit the cache of a processor, and threads
-share them out.
-"""
+"""Losses −log Pr(K = k) of bags of two classes, and what losses of all kinds have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,20 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, ndtr
 
 from unbag._arrays import Array, Floats, Ints, Segments
-from unbag._threads import allowed_threads, for_each
-from unbag.bags.bags import Bags
 from unbag.bags.count_sets import CountWeights
-from unbag.observations.class_sets import set_posterior
-from unbag.observations.exact import largest_exact_bag, turned_roots, weighed_counts
+from unbag.observations.exact import weighed_counts
 from unbag.observations.saddlepoint import LARGEST_SCORE, two_class_loss
-from unbag.observations.several_classes import exact_class_loss, several_class_loss, softmax
 from unbag.observations.tails import log_interval, upper_tail
 
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor.
 _CACHE = 2**16
-
-# Fewer rows are done before threads would have started.
-_MANY_ROWS = 50_000
 
 # The probability of a whole bag does not underflow where the sizes of its scores add up to less.
 _SAFE_SUM = 600.0
@@ -63,6 +48,11 @@ class BagTable(NamedTuple):
     count_weights: CountWeights | None
 
 
+def scores_together(bulk: int) -> int:
+    """How many scores are worked on together, with so many numbers for each."""
+    return max(1, _CACHE // bulk)
+
+
 class BagLosses(ABC):
     """Losses of the bags of a table."""
 
@@ -76,7 +66,7 @@ class BagLosses(ABC):
         # rows that lie in this very order are taken without a copy
         in_order = bool((np.diff(table.rows) == 1).all())
         self.rows: Any = slice(first, first + n) if in_order else table.rows
-        self.step = max(1, _CACHE // self.bulk // n)
+        self.step = max(1, scores_together(self.bulk) // n)
         self.weights = table.weights
         self._segments = Segments(table.lengths, table.multiplicity)
 
@@ -318,224 +308,6 @@ class LargeBags(TwoClassBags):
         rows = self._segments
         losses, slopes = two_class_loss(np.exp(f), rows, self._k, self._n, self._S, gradient)
         return losses, rows.times(slopes) if gradient else None
-
-
-class PureClasses(BagLosses):
-    """Bags of several classes of which they hold one: the loss is that of so many labels."""
-
-    def __init__(self, table: BagTable) -> None:
-        super().__init__(table)
-        held = np.eye(table.counts.shape[1])[table.counts.argmax(axis=1)]
-        self._held = np.repeat(held, table.lengths, axis=0).T
-
-    def loss(self, f: Floats, largest: float, gradient: bool) -> tuple[Floats, Any]:  # noqa: ARG002, D102
-        lse, p = softmax(f)
-        own = np.sum(f * self._held, axis=1)
-        slopes = self._segments.times(p - self._held) if gradient else None
-        return self._segments.sum(lse - own), slopes
-
-
-class SeveralClasses(BagLosses):
-    """Bags of more than two classes, by a saddlepoint approximation.
-
-    Bags make a table with one line for each, filled up where a bag has fewer rows than the largest.
-    """
-
-    def __init__(self, table: BagTable) -> None:
-        super().__init__(table)
-        slot, lengths = np.arange(table.lengths.max()), table.lengths
-        real = slot < lengths[:, None]
-        start = np.cumsum(lengths) - lengths
-        self._shape = real.shape
-        self._slots = np.where(real, start[:, None] + slot, 0).ravel()
-        self._back = np.flatnonzero(real)
-        self._k, self._S = table.counts, table.covariance
-        times = real.astype(float)
-        if table.multiplicity is not None:
-            times[real] = table.multiplicity
-        self._real = times[:, None, :]
-
-    def loss(self, f: Floats, largest: float, gradient: bool) -> tuple[Floats, Any]:  # noqa: ARG002, D102
-        lines = _bag_lines(np.take(f, self._slots, axis=2), self._shape)
-        losses, slopes = several_class_loss(lines, self._k, self._real, self._S, gradient)
-        if not gradient:
-            return losses, None
-        return losses, np.take(_row_lines(slopes), self._back, axis=2)
-
-
-class SmallClasses(BagLosses):
-    """Bags of more than two classes, summed exactly."""
-
-    same_size = True
-    bulk = 32
-
-    def __init__(self, table: BagTable) -> None:
-        super().__init__(table)
-        self._shape = len(table.sizes), int(table.sizes[0])
-        self._k = np.round(table.counts)
-        self._roots, self._turn = turned_roots(table.counts, self._shape[1])
-        self._copies = RowCopies(table)
-
-    def loss(self, f: Floats, largest: float, gradient: bool) -> tuple[Floats, Any]:  # noqa: ARG002, D102
-        lines = _bag_lines(self._copies.make(f), self._shape)
-        losses, slopes = exact_class_loss(lines, self._k, self._roots, self._turn, gradient)
-        return losses, self._copies.join(_row_lines(slopes)) if gradient else None
-
-
-class SetClasses(BagLosses):
-    """Bags of more than two classes whose counts are known as sets, one after the other."""
-
-    def __init__(self, table: BagTable) -> None:
-        super().__init__(table)
-        assert table.limits is not None
-        ends = np.cumsum(table.lengths)
-        self._bags = list(zip(table.limits, map(slice, ends - table.lengths, ends), strict=True))
-        self._times = self._segments.times(np.ones(len(table.rows)))
-
-    def loss(self, f: Floats, largest: float, gradient: bool) -> tuple[Floats, Any]:  # noqa: ARG002, D102
-        losses, means = np.empty((len(f), len(self._bags))), np.empty_like(f)
-        for column, scores in enumerate(f):
-            for b, (limits, rows) in enumerate(self._bags):
-                found = set_posterior(scores[:, rows], self._times[rows], *limits.T)
-                losses[column, b], means[column, :, rows] = -found.log_probability, found.posteriors
-        return losses, self._segments.times(softmax(f)[1] - means) if gradient else None
-
-
-def _bag_lines(f: Floats, shape: tuple[int, ...]) -> Floats:
-    """Scores (columns, bags, classes, slots) from those of rows (columns, classes, rows)."""
-    return np.transpose(f.reshape(*f.shape[:2], *shape), (0, 2, 1, 3))
-
-
-def _row_lines(slopes: Floats) -> Floats:
-    """The way back."""
-    lines = np.transpose(slopes, (0, 2, 1, 3))
-    return lines.reshape(*lines.shape[:2], -1)
-
-
-class WeighedBags:
-    """Weighed sum of the losses of bags, for several problems; in score space.
-
-    Parameters
-    ----------
-    bags : Bags
-        With labelled rows apart.
-    weights : ndarray of shape (n_problems, n_bags)
-        What each bag weighs.
-    covariance : ndarray of shape (n_bags, n_classes, n_classes)
-        S, of what the counts may be off by.
-    exact_size : int
-        Bags of two classes and at most so many rows are summed exactly.
-    """
-
-    def __init__(self, bags: Bags, weights: Floats, covariance: Floats, exact_size: int) -> None:
-        tables = list(_make_tables(bags, weights, covariance, exact_size))
-        self._parts = [kind(table) for kind, table, _ in tables]
-        self._members = [members for _, _, members in tables]
-        self._threads = allowed_threads() if bags.n_instances >= _MANY_ROWS else 1
-
-    def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Floats, Any]:
-        """Weighted sum per column (columns, outputs, rows), and its gradient if asked."""
-        n_columns, largest = len(scores), _largest(scores)
-        weights = [p.weights if len(p.weights) == 1 else p.weights[problem] for p in self._parts]
-        totals = np.zeros((len(weights), n_columns))
-        slopes = np.empty_like(scores) if gradient else None
-
-        def work(unit: tuple[int, slice]) -> None:
-            number, some = unit
-            own = weights[number] if len(weights[number]) == 1 else weights[number][some]
-            part = self._parts[number]
-            total, slope = part.evaluate(scores[some], own, largest, gradient)
-            totals[number, some] = total
-            if slopes is not None:
-                slopes[some, :, part.rows] = slope
-
-        units = [
-            (number, slice(start, start + part.step))
-            for number, part in enumerate(self._parts)
-            for start in range(0, n_columns, part.step)
-        ]
-        # each writes to places of its own, so that sums are the same whatever their order
-        for_each(work, units, self._threads)
-        return np.sum(totals, axis=0), slopes
-
-    def losses(self, scores: Array) -> Floats:
-        """Losses (columns, bags) of all bags, without weights."""
-        largest = _largest(scores)
-        found = np.empty((len(scores), sum(map(len, self._members))))
-        for part, members in zip(self._parts, self._members, strict=True):
-            found[:, members] = part.loss(part.gather(scores), largest, False)[0]
-        return found
-
-
-def _make_tables(
-    bags: Bags, weights: Floats, covariance: Floats, exact_size: int
-) -> Iterator[tuple[type[BagLosses], BagTable, Ints]]:
-    """Sort bags by how and with which others they are treated."""
-    counts, lengths = bags.counts, bags.lengths
-    kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
-    order, start = np.argsort(bags.index, kind="stable"), np.cumsum(lengths) - lengths
-    for members in _groups(kinds, kind, bags, covariance):
-        own_kind = kinds[kind[members[0]]]
-        if own_kind is SmallBags:
-            # those that need about as many states come together
-            members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
-        limit = max(1, _CACHE // own_kind.bulk)
-        full = np.diff((np.cumsum(lengths[members]) - 1) // limit) != 0
-        for own in np.split(members, np.flatnonzero(full) + 1):
-            rows = order[_ranges(start[own], lengths[own])]
-            table = BagTable(
-                rows,
-                lengths[own],
-                None if bags.multiplicity is None else bags.multiplicity[rows],
-                bags.sizes[own],
-                counts[own],
-                covariance[own],
-                weights[:, own],
-                bags.limits[own] if bags.limits is not None and bags.is_set[own[0]] else None,
-                bags.count_weights,
-            )
-            yield own_kind, table, own
-
-
-def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whole numbers from each start on, as many as its length says, one range after the other."""
-    before = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-
-
-def _choose_kinds(
-    bags: Bags, counts: Floats, covariance: Floats, exact_size: int
-) -> tuple[list[type[BagLosses]], Ints]:
-    """Kinds of losses, and which of them each bag has."""
-    pure = bags.proportions.max(axis=1) == 1
-    known = ~covariance.any(axis=(1, 2))
-    if bags.n_classes > 2:
-        small = bags.sizes <= min(largest_exact_bag(bags.n_classes), exact_size)
-        small &= (np.round(counts).sum(axis=1) == bags.sizes) & known
-        kind = np.where(pure & known, 0, np.where(small, 2, 1))
-        kinds = [PureClasses, SeveralClasses, SmallClasses, SetClasses]
-        return kinds, np.where(bags.is_set, 3, kind)
-    small = bags.sizes <= exact_size
-    pure = (pure | (small & (np.round(counts).min(axis=1) == 0))) & known & ~bags.is_set
-    large = np.where(bags.is_set, 3, 2)
-    return [PureBags, SmallBags, LargeBags, SetBags], np.where(pure, 0, np.where(small, 1, large))
-
-
-def _groups(kinds: list[type[BagLosses]], kind: Ints, bags: Bags, covariance: Floats) -> list[Ints]:
-    """Bags to be treated together: of one kind, with or without S, and of equal or any size."""
-    size = np.where(np.array([k.same_size for k in kinds])[kind], bags.sizes, 0.0)
-    if SeveralClasses in kinds:
-        # lines are filled up by an eighth at most
-        step = 2.0 ** np.maximum(0, np.floor(np.log2(np.maximum(bags.lengths - 1, 1))) - 3)
-        filled = np.ceil(bags.lengths / step) * step
-        size = np.where(kind == kinds.index(SeveralClasses), filled, size)
-    keys = np.stack([kind, covariance.any(axis=(1, 2)), bags.is_set, size])
-    _, group_of = np.unique(keys, axis=1, return_inverse=True)
-    return [np.flatnonzero(group_of.reshape(-1) == g) for g in range(group_of.max() + 1)]
-
-
-def _largest(scores: Array) -> float:
-    return float(max(np.max(scores), -np.min(scores)))
 
 
 def _softplus(f: Floats) -> Floats:

@@ -39,7 +39,7 @@ from scipy.special import expit, softmax
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
-from unbag.observations.bag_losses import WeighedBags
+from unbag.observations.weighed_bags import WeighedBags
 
 # Shares that two printed digits explain give counts as near to whole ones as this, in bags of at
 # most so many rows; in larger ones a fraction of a row makes no difference.

@@ -60,11 +60,11 @@ from unbag._arrays import Bools, Floats, Ints, Segments
 from unbag.bags.bags import Bags
 from unbag.bags.count_sets import CountWeights
 from unbag.defaults import EXACT_SIZE
-from unbag.observations.bag_losses import WeighedBags
 from unbag.observations.class_sets import noise_of_sets, set_posterior
 from unbag.observations.count_likelihood import count_covariance
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
 from unbag.observations.sets import SetObservation
+from unbag.observations.weighed_bags import WeighedBags
 
 # The fixed point settles within a few steps, in large bags within two. So small that it makes no
 # difference which other bags a bag is computed with.
@@ -359,9 +359,8 @@ class CountObservation:
         for b in own:
             rows = slice(ends[b] - self.lengths[b], ends[b])
             number = self.multiplicity[rows]
-            left.append(
-                set_posterior(scores[:, rows], number, *limits[b].T, moments=True).covariance
-            )
+            low, high = limits[b, :, 0], limits[b, :, 1]
+            left.append(set_posterior(scores[:, rows], number, low, high, True).covariance)
         found = np.zeros_like(V)
         noise = noise_of_sets(np.moveaxis(V[..., own], -1, 0), np.array(left))
         found[..., own] = np.moveaxis(noise, 0, -1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from unbag._arrays import Floats, Segments
 from unbag.bags.bags import Bags
-from unbag.observations.bag_losses import WeighedBags
+from unbag.observations.weighed_bags import WeighedBags
 
 # Shift by which derivatives are taken.
 _SHIFT = 1e-3

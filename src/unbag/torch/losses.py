@@ -22,8 +22,8 @@ from torch.nn import functional
 from unbag._checks import check_choice, check_count, check_one_each, check_share
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
-from unbag.observations.bag_losses import WeighedBags
 from unbag.observations.count_likelihood import count_covariance
+from unbag.observations.weighed_bags import WeighedBags
 
 # From scores (rows, outputs) in single or double precision to the mean loss of rows.
 MeanLoss = Callable[[Tensor], Tensor]
