@@ -22,7 +22,8 @@ def test_shares_contrast_and_page(model, known, frames, call, tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("group  size  class  share  95% interval")
     assert "desk (1) − phone (1)" in result.stdout
-    assert "partial R²" in result.stdout or "No contextual effect" in result.stdout
+    assert "effect in desk" in result.stdout
+    assert "effect in phone" in result.stdout
     text = page.read_text(encoding="utf-8")
     assert text.count('class="picture"') >= 4
     assert "Shares by device" in text
@@ -30,6 +31,9 @@ def test_shares_contrast_and_page(model, known, frames, call, tmp_path):
     total = sum(one["size"] * one["share"] for one in found["groups"] if one["class"] == 1)
     assert total == pytest.approx(frames[1]["conversions"].sum(), abs=0.01)
     assert found["contrasts"][0]["first"] == "desk (1)"
+    effects = found["sensitivity"][0]["effects"]
+    assert [one["shifted"] for one in effects] == ["desk", "phone"]
+    assert len(effects[0]["estimate"]) == 11
 
 
 @pytest.mark.parametrize(

@@ -33,38 +33,44 @@ def test_the_true_effect_gives_the_true_share():
     X, y, group, vote = districts(3.0)
     truth = vote[group == "old"].mean()
     model = LLPClassifier(kernel=None).fit(X, y)
-    found = group_sensitivity(model, X, y, group, "old")
-    at = int(np.flatnonzero(found.delta == 0)[0])
-    estimates = np.interp(3.0, found.delta, found.estimate)
-    assert abs(found.estimate[at] - truth) > 0.05
-    assert estimates == pytest.approx(truth, abs=0.03)
+    found = group_sensitivity(model, X, y, group, "old", n_draws=20)
+    old, young = found.effects
+    assert (old.shifted, young.shifted) == ("old", "young")
+    assert abs(found.estimate - truth) > 0.05
+    assert np.interp(3.0, old.delta, old.estimate) == pytest.approx(truth, abs=0.03)
     plain = group_estimates(model, X, y, group)
-    assert found.estimate[at] == pytest.approx(plain.share[0, 1], abs=0.01)
-    assert (np.diff(found.estimate) < 0).all()
+    assert found.estimate == pytest.approx(plain.share[0, 1], abs=0.015)
+    assert (np.diff(old.estimate) < 0).all()
+    assert (np.diff(young.estimate) > 0).all()
     least, most = found.bounds
-    assert (found.low >= least).all()
-    assert (found.high <= most).all()
+    table = found.columns()
+    assert (table["low"] >= least).all()
+    assert (table["high"] <= most).all()
+    narrow, wide = found.band(0.2), found.band(3.2)
+    assert wide[0] < narrow[0] < found.estimate < narrow[1] < wide[1]
+    assert wide == (table["low"].min(), table["high"].max())
 
 
 def test_what_overturns_a_conclusion():
     X, y, group, _ = districts(0.0, n_bags=60)
     X = np.column_stack([X, np.random.default_rng(0).normal(size=len(X))])
     model = LLPClassifier(kernel=None).fit(X, y)
-    found = group_sensitivity(model, X, y, group, "old", "young", threshold=0.1)
-    value = np.interp(found.overturns, found.delta, found.estimate)
-    assert value == pytest.approx(0.1, abs=1e-6)
-    assert abs(found.insignificant) < abs(found.overturns)
-    k = 2
-    assert found.r2_at(found.delta[k]) == pytest.approx(found.partial_r2[k])
-    assert list(found.benchmarks) == ["column 1"]
-    assert found.benchmarks["column 1"][1] < 0.01
-    assert f"{found.overturns:+.2f}" in found.summary
+    found = group_sensitivity(model, X, y, group, "old", "young", threshold=0.1, n_draws=20)
+    for one in found.effects:
+        value = np.interp(one.overturns, one.delta, one.estimate)
+        assert value == pytest.approx(0.1, abs=1e-6)
+        assert abs(one.insignificant) < abs(one.overturns)
+        assert one.r2_at(one.delta[2]) == pytest.approx(one.partial_r2[2])
+        assert list(one.benchmarks) == ["column 1"]
+        assert one.benchmarks["column 1"][1] < 0.01
+        assert f"{one.overturns:+.2f}" in found.summary
     assert "column 1" in str(found)
-    far = group_sensitivity(model, X, y, group, "old", "young", threshold=found.bounds[0] - 0.1)
-    assert np.isnan(far.overturns)
-    # which group is shifted, and which is not: the share of the other goes the opposite way
+    # which group is asked about: the difference the other way round is the same, with its sign
     other = group_sensitivity(model, X, y, group, "young", "old", n_draws=20)
-    assert other.estimate[6] == pytest.approx(-found.estimate[6], abs=0.03)
+    assert other.estimate == pytest.approx(-found.estimate, abs=0.03)
+    below = found.bounds[0] - 0.1
+    far = group_sensitivity(model, X, y, group, "old", "young", threshold=below, n_draws=10)
+    assert "No effect in old" in far.summary
 
 
 def test_shares_that_do_not_differ_between_bags_have_no_contextual_effect():
@@ -74,6 +80,23 @@ def test_shares_that_do_not_differ_between_bags_have_no_contextual_effect():
     model = LLPClassifier(kernel=None).fit(group[:, None].astype(float), y)
     with pytest.raises(ValueError, match="the same in all bags"):
         group_sensitivity(model, group[:, None].astype(float), y, group, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"second": "old"}, "first and second are both old; name two groups"),
+        ({"second": "dead"}, "no group 'dead'; there are 'old', 'young'"),
+        ({"of": 2}, "no class 2; there are '0', '1'"),
+        ({"confidence_level": 95}, "confidence_level must lie between 0 and 1"),
+        ({"n_draws": 1}, "n_draws must be"),
+    ],
+)
+def test_what_is_refused(how, message):
+    X, y, group, _ = districts(0.0, n_bags=10, size=20)
+    model = LLPClassifier(kernel=None).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        group_sensitivity(model, X, y, group, "old", **how)
 
 
 def test_prevalence_of_new_samples_is_held():

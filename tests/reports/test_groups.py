@@ -60,5 +60,7 @@ def test_the_sensitivity_picture_shows_its_table(fitted):
     model, data, group = fitted
     found = group_sensitivity(model, data.X, data.y, group, "high", n_draws=10)
     display = GroupSensitivityDisplay(found)
-    np.testing.assert_allclose(points(display.plot(), "o").get_ydata(), found.estimate)
-    assert display.frame().shape == (13, 5)
+    lines = [line for line in display.plot().lines if line.get_marker() == "o"]
+    for line, effect in zip(lines, found.effects, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), effect.estimate)
+    assert display.frame().shape == (22, 7)

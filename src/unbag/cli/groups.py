@@ -120,7 +120,10 @@ def run(options: argparse.Namespace) -> int:
                 "bags": records(estimates.bag_columns()),
                 "polarisation": records(estimates.polarisation()),
                 "contrasts": [vars(one) for one in contrasts],
-                "sensitivity": [vars(one) for one in limits],
+                "sensitivity": [
+                    vars(one) | {"effects": [vars(effect) for effect in one.effects]}
+                    for one in limits
+                ],
                 "notes": estimates.notes,
             }
         )

@@ -133,3 +133,10 @@ def find_name(name: Any, names: NDArray[Any], what: str) -> int:
     if not found:
         raise ValueError(f"There is no {what} {name!r}; there are {quoted(map(str, names))}.")
     return found[0]
+
+
+def find_class(of: Any, names: NDArray[Any]) -> int:
+    """Place of a class; by default the second of two."""
+    if of is None and len(names) > 2:
+        raise ValueError(f"of must name a class: one of {quoted(map(str, names))}.")
+    return 1 if of is None else find_name(of, names, "class")

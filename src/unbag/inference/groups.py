@@ -21,13 +21,14 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_count, check_inside
 from unbag._optional import make_frame
-from unbag._text import WIDTH, quoted, shown, table_lines
+from unbag._text import WIDTH, shown, table_lines
 from unbag.inference.contrasts import Contrast, interval, make_contrast
 from unbag.inference.grouped_rows import (
     ROWS_AT_A_TIME,
     GroupedRows,
     duncan_davis_bounds,
     duncan_davis_counts,
+    find_class,
     find_name,
     read_groups_by,
 )
@@ -228,10 +229,7 @@ class GroupEstimates:
     def _place(self, name: Any, of: Any) -> tuple[int, int]:
         if isinstance(name, tuple) and len(name) == 2 and name not in self.groups.tolist():
             name, of = name
-        if of is None and len(self.classes) > 2:
-            raise ValueError(f"of must name a class: one of {quoted(map(str, self.classes))}.")
-        of = self.classes[1] if of is None else of
-        return find_name(name, self.groups, "group"), find_name(of, self.classes, "class")
+        return find_name(name, self.groups, "group"), find_class(of, self.classes)
 
     def __str__(self) -> str:
         level = f"{100 * self.confidence_level:g}% interval"

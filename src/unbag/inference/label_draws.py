@@ -7,6 +7,9 @@ Given exact counts, labels y of a bag have the probability
 the conditional Bernoulli law (conditional multinomial for several classes). A shift of all scores of
 a class that a bag has in common, as by a random intercept, cancels.
 
+**Start.** Class by class, each row gets as many as it is expected to have given the count, rounded up
+or down at random by systematic sampling.
+
 **Exchanges.** Two rows of a bag exchange their labels a and c with the probability that these have
 the other way round, given that both occur: σ(η_ic + η_ja − η_ia − η_jc). This leaves the law as it
 is, and the counts. In a sweep each row meets one other: the row at place i of a bag of n meets that
@@ -28,18 +31,19 @@ import numpy as np
 from scipy.special import expit, gammaln, softmax
 
 from unbag._arrays import Floats, Ints, Segments
+from unbag.observations.saddlepoint import TiltSearch, tilted_probabilities
 
-# Sweeps from the start to the first draw, and from one draw to the next.
-_FIRST_SWEEPS, _SWEEPS = 60, 10
+# Newton steps, or bisections, for the tilt of a bag.
+_TILT_STEPS = 40
 
-# Sweeps for one of single rows where rows stand for several: pairs and classes are few.
-_MORE_SWEEPS = 4
+# Sweeps of exchanges after the start, and for each class but one where rows stand for several.
+_SWEEPS, _PAIR_SWEEPS = 10, 20
 
 _TINY = 1e-12
 
 
 class LabelSampler:
-    """A Markov chain of the labels of rows in the order of their bags.
+    """Draws of the labels of rows in the order of their bags.
 
     Parameters
     ----------
@@ -50,15 +54,9 @@ class LabelSampler:
     rng : Generator
         Source of randomness.
 
-    Attributes
-    ----------
-    table : ndarray of int, shape (n_classes, n_rows)
-        How many of each row are of each class, in the latest draw.
-
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.inference.label_draws import LabelSampler
     >>> sampler = LabelSampler(np.array([3, 2]), np.ones(5, dtype=int), np.random.default_rng(0))
     >>> drawn = sampler.draw(np.zeros((2, 5)), np.array([[1, 2], [1, 1]]))
     >>> np.add.reduceat(drawn, [0, 3], axis=1)
@@ -72,40 +70,57 @@ class LabelSampler:
         self._start = (np.cumsum(sizes) - sizes)[self._bag]
         self._place = np.arange(len(self._bag)) - self._start
         self._single = bool((multiplicity == 1).all())
-        self._counts: Ints | None = None
-        self.table: Ints = np.zeros((0, 0), dtype=np.intp)
 
     def draw(self, scores: Floats, counts: Ints) -> Ints:
-        """Labels given scores (n_classes, n_rows) and counts (n_bags, n_classes)."""
-        n_sweeps = _SWEEPS
-        if self._counts is None or not np.array_equal(counts, self._counts):
-            n_sweeps = _FIRST_SWEEPS if self._counts is None else 2 * _SWEEPS
-            self._begin(scores, counts)
-        self._counts = counts
-        if self._single:
-            label = self.table.argmax(axis=0)
-            for _ in range(n_sweeps):
-                self._exchange(scores, label)
-            self.table = (label == np.arange(len(scores))[:, None]).astype(np.intp)
-        else:
-            for _ in range(n_sweeps * _MORE_SWEEPS * (len(scores) - 1)):
-                self._exchange_several(scores)
-        return self.table.copy()
+        """How many of each row are of each class (n_classes, n_rows).
 
-    def _begin(self, scores: Floats, counts: Ints) -> None:
-        """Some labels with these counts, rare classes first, where scores are high and by chance."""
-        # rows of a bag are in the order of what is likely for the class, and filled up with it
+        Given scores (n_classes, n_rows) and counts (n_bags, n_classes).
+        """
+        table = self._begin(scores, counts)
+        if not self._single:
+            for _ in range(_PAIR_SWEEPS * (len(scores) - 1)):
+                self._exchange_several(scores, table)
+            return table
+        label = table.argmax(axis=0)
+        for _ in range(_SWEEPS):
+            self._exchange(scores, label)
+        return (label == np.arange(len(scores))[:, None]).astype(np.intp)
+
+    def _begin(self, scores: Floats, counts: Ints) -> Ints:
+        """Labels with these counts, near what is expected, class by class."""
         left, table = self._multiplicity.copy(), np.zeros(scores.shape, dtype=np.intp)
-        for c in np.argsort(counts.sum(axis=0)):
-            others = np.logaddexp.reduce(np.delete(scores, c, axis=0), axis=0)
-            noise = self._rng.gumbel(size=scores.shape[1])
-            order = np.lexsort((others - scores[c] - noise, self._bag))
-            before = np.cumsum(left[order]) - left[order]
-            before = before - before[self._start]
-            taken = np.clip(counts[self._bag, c] - before, 0, left[order])
-            table[c, order] = taken
-            left[order] -= taken
-        self.table = table
+        others = np.logaddexp.accumulate(scores[::-1], axis=0)[::-1]
+        for c in range(len(scores) - 1):
+            table[c] = self._share_out(scores[c] - others[c + 1], left, counts[:, c])
+            left -= table[c]
+        table[-1] = left
+        return table
+
+    def _share_out(self, log_odds: Floats, most: Ints, wanted: Ints) -> Ints:
+        """Whole numbers of at most so many for each row, and of such a sum in each bag."""
+        rows, odds = Segments(self._sizes), np.exp(np.clip(log_odds, -100.0, 100.0))
+        size = rows.sum(most)
+        k = np.clip(wanted, 0.5, np.maximum(size - 0.5, 0.5)).astype(float)
+        search = TiltSearch(k, np.maximum(size, 1).astype(float), np.zeros(len(k)), 1)
+        for _ in range(_TILT_STEPS):
+            q, p = tilted_probabilities(odds, rows, search.tilt[0])
+            if search.found(rows.sum(most * q)[None], rows.sum(most * q * p)[None], 1e-4):
+                break
+        # systematic sampling: each is rounded up or down, up with the probability of its fraction
+        ends = np.cumsum(most * q)
+        ends += self._rng.random(len(k))[self._bag] - (ends - most * q)[self._start]
+        steps = np.floor(ends).astype(np.intp)
+        found = np.diff(steps, prepend=0)
+        first = np.cumsum(self._sizes) - self._sizes
+        found[first] = steps[first]
+        found = np.clip(found, 0, most)
+        lacking = wanted - rows.sum(found)
+        return found + self._fill(most - found, lacking) - self._fill(found, -lacking)
+
+    def _fill(self, room: Ints, wanted: Ints) -> Ints:
+        """So many in each bag, if there are more than 0, in rows that have room, the first first."""
+        before = np.cumsum(room) - room
+        return np.clip(wanted[self._bag] - before + before[self._start], 0, room)
 
     def _pairs(self) -> tuple[Ints, Ints]:
         """Rows that meet in a sweep."""
@@ -124,12 +139,11 @@ class LabelSampler:
         swap = self._rng.random(len(i)) < expit(gain)
         label[i[swap]], label[j[swap]] = c[swap], a[swap]
 
-    def _exchange_several(self, scores: Floats) -> None:
+    def _exchange_several(self, scores: Floats, table: Ints) -> None:
         i, j = self._pairs()
         K = len(scores)
         a = self._rng.integers(K, size=len(i))
         c = (a + self._rng.integers(1, K, size=len(i))) % K
-        table = self.table
         x, own, other = table[a, i], table[a, i] + table[c, i], table[a, j] + table[c, j]
         total = x + table[a, j]
         log_odds = scores[a, i] - scores[c, i] - scores[a, j] + scores[c, j]

@@ -73,38 +73,34 @@ def draw_shares(
     totals, by_bag = np.zeros((S, G, C)), []
     for some, part in rows.blocks():
         n_rows, n_bags = part.stop - part.start, some.stop - some.start
-        # several draws at a time, by a chain each
-        n_chains = max(1, min(S // 8, ROWS_AT_A_TIME // n_rows))
-        chain = np.repeat(np.arange(n_chains), n_rows)
-        lengths = np.tile(bags.lengths[some], n_chains)
-        number = np.tile(rows.multiplicity[part], n_chains)
-        weight = np.tile(rows.weights[part], n_chains)
-        group = chain * G + np.tile(rows.code[part], n_chains)
-        bag = chain * n_bags + np.tile(bags.index[part] - some.start, n_chains)
-        cell = bag * G + group % G
+        bag = bags.index[part] - some.start
         noise, known = covariance[some], bags.counts[some]
-        counts = np.tile(round_counts(known, known.sum(axis=1), rng), (n_chains, 1))
-        sampler = LabelSampler(lengths, number, rng)
         scores = posterior(_safe_indexing(rows.X, np.arange(part.start, part.stop)))
         if offset is not None:
             scores += offset[:, part]
         shares = np.zeros((S, n_bags, G, C), dtype=np.float32)
-        for start in range(0, S, n_chains):
-            draws = np.arange(start, start + n_chains) % S
+        for draws in np.array_split(np.arange(S), min(S, -(-S * n_rows // ROWS_AT_A_TIME))):
+            # several draws at once, bags of one after those of the other
+            n = len(draws)
+            of = np.repeat(np.arange(n), n_rows)
+            lengths, number = np.tile(bags.lengths[some], n), np.tile(rows.multiplicity[part], n)
+            weight, code = np.tile(rows.weights[part], n), np.tile(rows.code[part], n)
+            cell = (of * n_bags + np.tile(bag, n)) * G + code
             own = np.concatenate(list(scores[draws]), axis=1)
+            tiled = np.tile(known, (n, 1))
             if noise.any():
-                tiled = np.tile(known, (n_chains, 1)), np.tile(noise, (n_chains, 1, 1))
-                counts = draw_noisy_counts(own, lengths, number, *tiled, effect, rng)
+                args = tiled, np.tile(noise, (n, 1, 1)), effect, rng
+                counts = draw_noisy_counts(own, lengths, number, *args)
+            else:
+                counts = round_counts(tiled, tiled.sum(axis=1), rng)
             if effect > 0:
                 add_group_effects(own, cell, number, G, counts, effect, rng)
-            table = sampler.draw(own, counts)
+            table = LabelSampler(lengths, number, rng).draw(own, counts)
             for c in range(C):
-                sums = np.bincount(group, weight * table[c], n_chains * G)
-                # draws beyond the last are those of the start once more
-                last = min(n_chains, S - start)
-                totals[draws[:last], :, c] += sums.reshape(n_chains, G)[:last]
-                found = np.bincount(cell, table[c], n_chains * n_bags * G)
-                shares[draws, :, :, c] = found.reshape(n_chains, n_bags, G)
+                sums = np.bincount(of * G + code, weight * table[c], n * G)
+                totals[draws, :, c] += sums.reshape(n, G)
+                found = np.bincount(cell, table[c], n * n_bags * G)
+                shares[draws, :, :, c] = found.reshape(n, n_bags, G)
         shares /= np.maximum(inside[some], 1)[None, :, :, None]
         limits = np.stack([shares.mean(axis=0), *interval(shares, confidence_level)])
         by_bag.append(np.where((inside[some] > 0)[:, :, None], limits, np.nan))

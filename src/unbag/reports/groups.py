@@ -152,17 +152,18 @@ class GroupSensitivityDisplay(SinglePicture):
 
     def _draw(self, ax: Any) -> None:
         s = self.sensitivity
-        for bound in s.bounds:
-            ax.axhline(bound, color=FAINT, linewidth=3)
-        ax.axhline(s.threshold, color=GREY, linestyle=":")
-        ax.fill_between(s.delta, s.low, s.high, color=BLUE, alpha=0.2, linewidth=0)
-        ax.plot(s.delta, s.estimate, color=BLUE, marker="o", markersize=3)
-        for name, (delta, _) in list(s.benchmarks.items())[:3]:
-            ax.axvline(delta, color=ORANGE, linewidth=0.8)
-            ax.annotate(
-                shown(name, 16), (delta, ax.get_ylim()[1]), rotation=90, va="top", fontsize=7
-            )
-        ax.set(xlabel="δ: log-odds by share of the group in the bag", ylabel="estimate")
+        ax.axhspan(*s.bounds, color=FAINT, alpha=0.35, linewidth=0, label="bounds")
+        ax.axhline(s.threshold, color=GREY, linestyle=":", label=f"conclusion: {s.threshold:g}")
+        for effect, colour in zip(s.effects, (BLUE, ORANGE), strict=False):
+            strength = effect.strength
+            ax.fill_between(strength, effect.low, effect.high, color=colour, alpha=0.2, linewidth=0)
+            label = f"effect in {shown(effect.shifted, 24)}"
+            ax.plot(strength, effect.estimate, color=colour, marker="o", markersize=3, label=label)
+            for delta, _ in list(effect.benchmarks.values())[:3]:
+                at = delta / effect.delta[-1] * strength[-1]
+                ax.axvline(at, ymax=0.04, color=colour, linewidth=1.5)
+        ax.set(xlabel="contextual effect: SD of log-odds in the group", ylabel="estimate")
+        add_legend(ax, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, fontsize=8)
 
     def __str__(self) -> str:
         return str(self.sensitivity)
