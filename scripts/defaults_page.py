@@ -19,7 +19,7 @@ def entries() -> list[tuple[str, str, str, str, str]]:
         assert isinstance(assigned, ast.Assign)
         assert isinstance(described, ast.Expr)
         above = [line for line in lines[: assigned.lineno] if line.startswith("# --- ")]
-        reason, _, study = str(ast.literal_eval(described.value)).rpartition("|")
+        reason, _, study = str(ast.literal_eval(described.value)).partition("|")
         name = ast.unparse(assigned.targets[0])
         value = ast.get_source_segment(text, assigned.value)
         found.append((above[-1].strip("# -"), name, str(value), reason.strip(), study.strip()))
@@ -31,8 +31,8 @@ def page() -> str:
     lines = [
         "# Defaults",
         "",
-        "Numbers that change what you get and are no parameters. They stand in one file,",
-        "[`unbag.defaults`](../../src/unbag/defaults.py), each with its reason and, where one was made, its study.",
+        "Numbers that change results and are not parameters. They are in one file,",
+        "[`unbag.defaults`](../../src/unbag/defaults.py), each with its reason and, where there is one, its study.",
         "",
         "| part | name | value | reason | study |",
         "| --- | --- | --- | --- | --- |",

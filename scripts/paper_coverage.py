@@ -111,7 +111,7 @@ ITEMS = (
         "paper/bounds/test_consistency.py:"
         "test_first_theorem_holds_for_observed_proportions_of_small_bags",
     )),
-    Item("3.2", "misordered pairs, .26", (B + "merged:misordering_probability",), (
+    Item("3.2", "misordered pairs, 0.26", (B + "merged:misordering_probability",), (
         "paper/bounds/test_planning.py:test_the_papers_example",
         "../benchmarks/tests/studies/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
     )),

@@ -2,8 +2,8 @@
 Bag effects: days that differ beyond their flights
 ==================================================
 
-Flights of a stormy day are late more often than anything known of them says. ``bag_effect_``
-estimates how much days differ beyond their flights and beyond chance; training allows for it.
+On a stormy day more flights are late than their features predict. ``bag_effect_`` estimates the
+variance of this random effect per day, and the likelihood includes it.
 """
 
 import matplotlib.pyplot as plt
@@ -22,12 +22,12 @@ X = make_features().fit_transform(X)
 model = LLPClassifier(kernel=None).fit(X, y)
 
 # %%
-# Probabilities of flights from models that did not see their day, and what happened.
+# Predicted proportions, from models that did not see the day, and observed ones.
 
 bags = check_bag_target(y)
 q = bags.class_shares[1]
 spread = np.sqrt(model.bag_effect_) * q * (1 - q)  # from log-odds to shares
-print(f"Beyond their flights and chance, days differ by ±{100 * spread:.0f} points.")
+print(f"Days differ by ±{100 * spread:.0f} percentage points that features do not explain.")
 
 scores, _ = out_of_fold_scores(model, X, y)
 expected = bags.means(1 / (1 + np.exp(-scores)))
@@ -37,6 +37,6 @@ chance = np.sqrt(expected * (1 - expected) / bags.sizes)
 axes = plt.figure().gca()
 axes.errorbar(expected, late, yerr=2 * chance, fmt="o", ms=4, elinewidth=0.7)
 axes.axline((0.2, 0.2), slope=1, color="black", lw=1, ls="--")
-axes.set(xlabel="share late, by what is known of its flights", ylabel="share late, in fact")
-axes.set_title("Bars show chance alone: days are further off than that")
+axes.set(xlabel="proportion late, predicted", ylabel="proportion late, observed")
+axes.set_title("Bars show sampling variation: days deviate by more")
 plt.show()

@@ -1,10 +1,10 @@
 """
-Covariate shift: what to learn by, and what not to believe
-==========================================================
+Covariate shift: which objective is valid?
+==========================================
 
 Districts differ in *who* lives there: the probability of a vote given the features of a voter is
-the same in all of them. The count likelihood, the default, is right under this covariate shift,
-too. The paper's corrected risk assumes label shift: it learns what tells districts apart.
+the same in all of them. The count likelihood, the default, is valid under this covariate shift.
+Scott and Zhang's corrected risk assumes label shift, and learns what separates districts.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from unbag.evaluation import evaluate
 from unbag.paper import LMMCMClassifier
 
 # %%
-# Two things are known of each voter. The first differs a lot between districts and hardly says
-# how people vote; the second says it, and differs little.
+# Voters have two features. The first differs a lot between districts and hardly predicts the vote;
+# the second predicts it, and differs little.
 
 rng = np.random.default_rng(0)
 district = np.repeat(np.arange(80), 100)

@@ -2,9 +2,9 @@
 Label shift: a ROC curve without a label
 ========================================
 
-Wards differ in *how many* of their patients are infected, and the features of infected patients
-have the same distribution in all of them. Under this label shift the counts of wards tell how good
-a classifier is, without a single label: the curve estimated from counts lies on the true one.
+Wards differ in *how many* of their patients are infected, and infected patients have the same
+distribution in all of them. Under this label shift the counts of wards show how accurate a classifier
+is. The curve estimated from counts lies on the true one.
 """
 
 import matplotlib.pyplot as plt
@@ -18,14 +18,14 @@ from unbag.reports import RocDisplay
 wards = make_gaussian_bags(n_bags=60, bag_size=40, proportions=(0, 0.5), random_state=0)
 
 # %%
-# The scores are those of models that did not see the ward. The verdict says whether label shift is
+# Each ward is scored by a model that did not see it. The verdict says whether label shift is
 # rejected.
 
 scores, _ = out_of_fold_scores(LLPClassifier(kernel=None), wards.X, wards.y)
 print(evaluate(wards.y, scores).verdict)
 
 # %%
-# The band holds the whole curve with a probability of 95%.
+# The band covers the whole curve with a probability of 95%.
 
 RocDisplay.from_data(wards.y, scores, labels=wards.labels).plot(plt.figure().gca())
 plt.title("From 60 counts: estimated, and true")

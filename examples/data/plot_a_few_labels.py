@@ -2,10 +2,10 @@
 A few labels settle what counts cannot
 ======================================
 
-Flights of a day share the weather, so counts of days alone cannot say how good a classifier is. A
-few labels of single flights can, whatever the days are like. The counts reduce the error: the
-model's scores, shifted in every day until they add up to its count, predict each label, and labels
-estimate only how far these predictions are off (prediction-powered inference).
+Flights of a day share the weather, so counts of days alone cannot show how accurate a classifier
+is. A few labelled flights can, without an assumption about days. The counts reduce the error
+(prediction-powered inference): the model's scores, shifted in every day until they add up to its
+count, predict each label, and the labels estimate only how far off these predictions are.
 """
 
 import matplotlib.pyplot as plt
@@ -45,6 +45,6 @@ for shift, (name, estimates) in zip((0.95, 1.05), kinds.items(), strict=True):
 axes.axhline(roc_auc_score(truth, scores), color="black", lw=1, ls="--", label="truth")
 axes.set(xscale="log", xticks=asked, xticklabels=asked, xlabel="labels", ylabel="AUC")
 axes.minorticks_off()
-axes.set_title("3,100 flights in 31 days: how good is the model?")
+axes.set_title("3,100 flights in 31 days: how accurate is the model?")
 axes.legend(loc="lower right")
 plt.show()

@@ -2,9 +2,9 @@
 Images: digits from the counts of their bags
 ============================================
 
-Bags of twelve images each; of a bag it is known how often each digit is in it, and of no image
-which digit it shows. A kernel model of the pixels learns to read them. Its variances
-are given: to estimate them for ten classes takes minutes.
+Bags hold twelve images each. For each bag we know how often every digit occurs, but not which image
+shows which. A kernel model of the pixels learns to read them. Its variances are given here:
+estimating them for ten classes takes minutes.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ right = read == digits.target[800:]
 print(f"{right.mean():.0%} of {len(new)} new images are read right.")
 
 # %%
-# The first of them; those that are wrong have a red title.
+# The first images. Wrong predictions have a red title.
 
 figure, axes = plt.subplots(4, 10, figsize=(8, 4))
 for axis, image, digit, fine in zip(axes.flat, digits.images[800:], read, right, strict=False):

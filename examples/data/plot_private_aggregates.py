@@ -2,9 +2,9 @@
 Private aggregates: declare the noise
 =====================================
 
-Systems that protect privacy add noise to counts before they publish them. Counts that are taken as
-exact bias every estimate, and more bags do not help. ``noise`` declares the standard deviation;
-training and evaluation then correct for it.
+Systems that protect privacy add noise to counts before they publish them. Taking such counts as exact
+biases every estimate, and more bags do not help. ``noise`` declares the standard deviation; training
+and evaluation then correct for it.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,7 @@ for scale in scales:
         found[name].append(estimate("roc_auc", y, scores))
 
 # %%
-# How good the same scores are, by noisy counts and without labels, with 95% intervals.
+# The AUC of the same scores, estimated from noisy counts without labels, with 95% intervals.
 
 axes = plt.figure().gca()
 for shift, (name, estimates) in zip((-0.05, 0.05), found.items(), strict=True):

@@ -2,8 +2,8 @@
 Several classes: three kinds from mixed samples
 ===============================================
 
-Of each sample it is known how much of each kind it holds, by one number per class, and of no cell
-which kind it is. The same call learns to tell any number of classes apart.
+For each sample we know the proportion of each kind of cell, but not the kind of any cell. The same
+call handles any number of classes: give one column of proportions for each.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ model = LLPClassifier().fit(samples.X, samples.y)
 print(f"{(model.predict(samples.X) == samples.labels).mean():.0%} of cells are classified right.")
 
 # %%
-# What each cell truly is (colours), and where the model draws the lines.
+# The true kind of each cell (colours), and the boundaries of the model.
 
 low, high = samples.X.min() - 0.5, samples.X.max() + 0.5
 grid = np.linspace(low, high, 150)

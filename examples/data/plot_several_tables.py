@@ -2,8 +2,8 @@
 Several tables at once: by campaign and by day
 ==============================================
 
-Conversions are reported by campaign, and by day, each with noise of its own. Every visit is in one
-row of each table. Learning from both is better than from either.
+Conversions are reported by campaign and by day, each with its own noise. Every visit belongs to one
+row of each table. Training on both tables is better than training on either.
 """
 
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ axes = plt.figure(figsize=(6, 2.6)).gca()
 axes.barh(list(aucs), list(aucs.values()), height=0.6)
 axes.bar_label(axes.containers[0], fmt="%.3f", label_type="center", color="white")
 best = roc_auc_score(sold, odds)
-axes.axvline(best, color="black", lw=1, ls="--", label="the true odds")
+axes.axvline(best, color="black", lw=1, ls="--", label="true probabilities")
 axes.set(xlim=(0.5, 0.95), xlabel="AUC")
 axes.legend(loc="upper right")
 axes.set_title("Two noisy tables of the same visits")

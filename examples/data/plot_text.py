@@ -2,11 +2,10 @@
 Text: which letters complain
 ============================
 
-A desk gets letters. For each day, only the number of complaints among them is known. Here letters
-are drawn from the word frequencies of complaints and of others, which differ a little in many
-words. A sparse matrix of TF-IDF goes to a linear model, which chooses its regularisation from the
-same counts. The AUC on letters of later days is estimated without labels, and compared with the
-truth, which only this script knows.
+A desk receives letters, and reports only the number of complaints per day. Letters are simulated here
+from the word frequencies of complaints and of other letters, which differ a little in many words. A
+sparse TF-IDF matrix goes to a linear model, which chooses its regularisation from the counts. The AUC
+on letters of later days is estimated without labels, and compared with the truth.
 """
 
 import matplotlib.pyplot as plt
@@ -49,10 +48,10 @@ print(f"Its features: {model[0].transform(text[:1]).nnz} of {len(model[0].vocabu
 text, y, labels = letters_of_some_days()
 scores = model.decision_function(text)
 print(f"AUC without a label: {evaluate(y, scores)['roc_auc']}")
-print(f"AUC in truth:        {roc_auc_score(labels, scores):.4f}")
+print(f"True AUC:            {roc_auc_score(labels, scores):.4f}")
 
 # %%
-# What the model learned about each word, beside how much more frequent it truly is in complaints.
+# The coefficient of each word, against how much more frequent the word is in complaints.
 
 ratio = np.log(frequencies[1] / frequencies[0])
 words = model[0].get_feature_names_out()
@@ -69,7 +68,7 @@ shown = axes.scatter(
     s=8,
     norm="log",
 )
-plt.colorbar(shown, label="how frequent the word is, to the most frequent")
-axes.set(xlabel="true log-ratio of frequencies", ylabel="coefficient learned")
+plt.colorbar(shown, label="frequency, relative to the most frequent word")
+axes.set(xlabel="true log-ratio of frequencies", ylabel="estimated coefficient")
 axes.set_title("4,900 words, learned from the counts of 60 days")
 plt.show()

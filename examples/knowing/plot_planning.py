@@ -1,10 +1,10 @@
 """
-Planning a study: how many bags will do?
-========================================
+Planning a study: how many bags?
+================================
 
-Before anything is collected: how many bags of which size does it take to know a classifier's
-accuracy within ±4 points, without labels? Bags that differ more are worth more, and small ones are
-worth more a row.
+Before anything is collected: how many bags of which size does it take to estimate a classifier's
+accuracy within ±4 points, without labels? Bags that differ more carry more information, and small
+bags carry more information per row.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ from unbag.paper.bounds import required_bags
 print(required_bags(50, (0.1, 0.6), 0.04, precision="half_width", expected=0.8))
 
 # %%
-# The number of rows it takes in all, by the size of bags and by how much their shares differ.
+# The total number of rows, by the size of bags and the range of their proportions.
 
 sizes = [5, 10, 20, 50, 100, 200]
 axes = plt.figure().gca()
@@ -24,10 +24,10 @@ for low, high in ((0.3, 0.4), (0.2, 0.5), (0.1, 0.6), (0, 1)):
         for size in sizes
     ]
     rows = [size * plan.n_bags for size, plan in zip(sizes, plans, strict=True)]
-    axes.plot(sizes, rows, "o-", label=f"shares from {low} to {high}")
+    axes.plot(sizes, rows, "o-", label=f"proportions from {low} to {high}")
 axes.set(xscale="log", yscale="log", xticks=sizes, xticklabels=sizes)
 axes.minorticks_off()
-axes.set(xlabel="rows in a bag", ylabel="rows in all")
+axes.set(xlabel="rows per bag", ylabel="total number of rows")
 axes.legend()
 axes.set_title("Balanced accuracy within ±4 points, without labels")
 plt.show()

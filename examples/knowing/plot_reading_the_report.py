@@ -2,9 +2,9 @@
 Reading the report
 ==================
 
-``model_report`` trains, evaluates on bags that the model did not see, and writes one page: a verdict
-whether the figures can be believed, the figures, and what they rest on. Every picture of the page
-can be had alone, with its numbers.
+``model_report`` trains, evaluates on held-out bags, and writes one page: a verdict on the assumption,
+the estimates, and what they rest on. Every picture of the page is available alone, with its
+numbers.
 """
 
 import matplotlib.pyplot as plt
@@ -28,6 +28,6 @@ figure.suptitle("What is known, and how good the model is: two pictures of the p
 plt.show()
 
 # %%
-# And the numbers behind one of them:
+# The numbers behind one of them:
 
 print(report.displays["roc"].frame().head())

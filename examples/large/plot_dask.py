@@ -2,9 +2,9 @@
 On a cluster: the same model from Dask
 ======================================
 
-Rows of a bag are brought together on one worker where they are not, and workers then sum what their
-bags contribute. What comes out is the model that the same rows would give in memory, up to rounding. With ``dask.distributed.Client`` the very same
-lines run on a cluster; here, on threads.
+Dask brings the rows of a bag together on one worker, and workers sum what their bags contribute. The
+model equals the one fitted in memory, up to rounding. With ``dask.distributed.Client`` the same lines
+run on a cluster; here they run on threads.
 """
 
 import dask.array as da
@@ -22,7 +22,7 @@ remote = DistributedClassifier(LLPClassifier(kernel=None)).fit(X, y)
 local = LLPClassifier(kernel=None).fit(visits.X, visits.y)
 
 # %%
-# Scores of both, and how far they are apart.
+# Scores of both, and their largest difference.
 
 here, there = local.decision_function(visits.X), remote.decision_function(X).compute()
 axes = plt.figure(figsize=(4.8, 4.4)).gca()

@@ -1,10 +1,10 @@
 """
-On a GPU: one word more
-=======================
+On a GPU: one more argument
+===========================
 
-``device="cuda"`` trains linear and kernel models on a graphics card, by the same code. Where there
-is none, this page was made with ``device="cpu"``: torch on the processor. Either way scores agree
-with those of NumPy up to rounding.
+``device="cuda"`` trains linear and kernel models on a graphics card. Without one, this page was made
+with ``device="cpu"``, which runs torch on the processor. Either way the scores equal those of NumPy
+up to rounding.
 """
 
 import matplotlib.pyplot as plt

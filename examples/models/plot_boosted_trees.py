@@ -1,10 +1,10 @@
 """
-Boosted trees: where straight lines do not do
-=============================================
+Boosted trees: where a linear model fails
+=========================================
 
-Positives live in two opposite corners. A linear model cannot tell them apart; trees of LightGBM,
-grown by the likelihood of the counts of bags, can. Their number and size are chosen on bags held
-out, without a label. Columns need no scaling, and values may be missing.
+Positives lie in two opposite corners, so no linear model separates them. Trees of LightGBM, grown by
+the count likelihood, do. Held-out bags choose their number and size. Columns need no scaling, and
+values may be missing.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ An ensemble of models
 =====================
 
 ``LLPEnsembleClassifier`` trains base models of your choice, by default the mixed model and boosted
-trees, on the same folds of bags; ``make_classifier("ensemble")`` puts it behind features of columns
-of any kind. Weights follow from the likelihood of held-out bags, without a label.
+trees, on the same folds of bags. ``make_classifier("ensemble")`` does this for tables with columns of
+any type. The likelihood of held-out bags sets the weights, without a label.
 """
 
 import matplotlib.pyplot as plt

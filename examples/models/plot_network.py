@@ -2,9 +2,9 @@
 Networks: a training loop of your own
 =====================================
 
-Losses of ``unbag.torch`` take the counts of whole bags where others take labels. Two bags here are
-too large for a batch: ``two_pass_backward`` takes them in chunks, and its gradient is exact.
-``LLPNeuralClassifier`` does all of this in one call; this is for loops of your own.
+Losses of ``unbag.torch`` take the counts of whole bags instead of labels. Two bags here are too large
+for a batch: ``two_pass_backward`` sends them through in chunks, with the exact gradient.
+``LLPNeuralClassifier`` does all of this in one call; this page is for loops of your own.
 """
 
 import matplotlib.pyplot as plt
@@ -37,10 +37,10 @@ for _ in range(20):
 
 with torch.no_grad():
     found = module(torch.tensor(data.X, dtype=torch.float32)).argmax(dim=1).numpy()
-print(f"Correct, by labels that were not used: {(found == data.labels).mean():.1%}")
+print(f"Correct, by labels that training did not use: {(found == data.labels).mean():.1%}")
 
 # %%
-# The classes that the network gives to rows; those that are wrong are crossed out.
+# Predicted classes. Wrong predictions are crossed out.
 
 right = found == data.labels
 axes = plt.figure().gca()

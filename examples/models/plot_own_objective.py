@@ -2,10 +2,10 @@
 An objective of your own
 ========================
 
-Everything here is minimised in *score space*: an objective says its value and its gradient by the
-scores of all rows, and knows nothing of the model. The solver and its spaces of functions do the
-rest. So a new idea takes one class of a few lines. This one wants the mean chance in each bag to be
-its share, and forgives a bag that is far off, where squared differences would follow it.
+Solvers minimise in *score space*: an objective returns its value and its gradient with respect to the
+scores of all rows, and does not depend on the model. So a new objective is a class of a few lines. The
+one here pulls the mean probability of each bag to its proportion, and limits the influence of a bag
+that is far off.
 """
 
 import matplotlib.pyplot as plt
@@ -39,14 +39,14 @@ class ForgivingRisk:
 
 
 # %%
-# In ten bags of forty nobody counted, and the table says 0.
+# Ten of forty bags were not counted, and the table says 0.
 
 data = make_gaussian_bags(n_bags=40, bag_size=50, proportions=(0, 1), random_state=0)
 share = np.where(data.y["bag"] < 10, 0, data.y["proportion"])
 bags = check_bag_target(bag_target(data.y["bag"], share))
 
 # %%
-# A scale of .1 forgives; one of 10 does not, since log(1 + d²) is then d²: the sum of squares.
+# A scale of .1 limits their influence. A scale of 10 does not: it amounts to the sum of squares.
 
 lines = {}
 for name, scale in {"forgiving": 0.1, "squared": 10.0}.items():
@@ -61,6 +61,6 @@ for (name, (a, b, c)), style in zip(lines.items(), ("-", "--"), strict=True):
     right = ((data.X @ [a, b] + c > 0) == data.labels).mean()
     axes.axline((0, -c / b), slope=-a / b, color="black", ls=style, label=f"{name}: {right:.0%}")
 axes.set(aspect="equal", xlim=(-4, 4), ylim=(-4, 4))
-axes.set_title("Forty bags, ten of them with a count of 0 that is wrong")
+axes.set_title("Forty bags, ten of them with a wrong count of 0")
 axes.legend(loc="upper left")
 plt.show()

@@ -1,4 +1,4 @@
-"""Plain labels in the place of a target, and what is mistaken for them."""
+"""Plain labels in place of a target, and what is mistaken for them."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--row-key",
         metavar="COLUMN",
-        help="column that names the rows, in ROWS and --labels, in the place of row",
+        help="column that names the rows, in ROWS and --labels, in place of row",
     )
 
 

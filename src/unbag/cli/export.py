@@ -55,7 +55,7 @@ def add_command(commands: Any) -> None:
     add(
         "--log-odds",
         action="store_true",
-        help="with --sql: log-odds in the place of probabilities, for engines without EXP",
+        help="with --sql: log-odds in place of probabilities, for engines without EXP",
     )
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)

@@ -98,7 +98,7 @@ def add_command(commands: Any) -> None:
         "--threshold",
         type=_share,
         metavar="P",
-        help="probability above which a row is positive, in the place of the model's own rule",
+        help="probability above which a row is positive, in place of the model's own rule",
     )
     add(
         "--bag-totals",

@@ -326,7 +326,7 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
 
 
 _FLAT = (
-    "Proportions differ between bags, but scores do not differ with them: bags cannot tell how well "
+    "Proportions differ between bags, but scores do not differ with them: bags cannot show how well "
     "scores separate the classes."
 )
 

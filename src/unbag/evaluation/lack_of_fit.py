@@ -27,7 +27,7 @@ All this trusts θ. Bags that drift can tilt the plane until the classes seem fu
 values within bags are: hardly any variance within classes is left, and what is left is known so
 badly that nothing could be significant. Two bounds hold whatever θ is, and are tested with T:
 
-* v_i ≤ E S_i. So T with S_i in the place of s_i² has a mean of at most 0 (the *plain* lack of fit);
+* v_i ≤ E S_i. So T with S_i in place of s_i² has a mean of at most 0 (the *plain* lack of fit);
   it is weaker where classes are far apart, but no plane can spoil it.
 * Σ_i w_i θᵀK_i θ ≤ Σ_i w_i E S_i for any weights w_i. Means that rise so *steeply* with the
   proportions that this is significantly violated cannot be means of a mixture.

@@ -78,7 +78,7 @@ class Machines:
         if labels.all() or not labels.any():
             nothing = np.zeros(len(labels))
             return Machine(labels, C, nothing, nothing, 1.0 if labels[0] else -1.0)
-        # not below what the solver's sums in double precision can tell apart
+        # not below the precision of the solver's sums
         tol = max(1e-12, self._accuracy * min(1.0, C * self._unit))
         if near is not None and np.array_equal(labels, near.labels):
             scaled = near.scaled(C, tol)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_THOUSANDS = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks"}
+_THOUSANDS = {",": "commas", ".": "points", "'": "apostrophes", " ": "spaces"}
 
 
 class Dialect(NamedTuple):

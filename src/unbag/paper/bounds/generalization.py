@@ -273,7 +273,7 @@ def weights_bound(
     delta : float
         The bound may fail with this probability.
     class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,), default="balanced"
-        π. "empirical" are the pooled shares, where kernel models minimise the corrected risk.
+        π. "empirical" is the overall class prior, where kernel models minimise the corrected risk.
     model : {"IIM", "IBM"}, default="IIM"
         Whether instances are independent given their labels, or only bags are.
 
@@ -307,7 +307,7 @@ def weights_bound(
 
 
 def table_factor(loss: Any, A: float, B: float, delta: float, n_classes: int = 2) -> float:
-    """|ℓ| (2B + A √(2 log(2/δ))), with 2√2 B in the place of 2B for several classes."""
+    """|ℓ| (2B + A √(2 log(2/δ))), with 2√2 B in place of 2B for several classes."""
     check_nonnegative(A, "A")
     check_nonnegative(B, "B")
     check_inside(delta, "delta")

@@ -127,7 +127,7 @@ def required_bags(
     precision : {"standard_error", "half_width", "labelled_rows"}, default="standard_error"
         Standard error of the measure; half the width of the interval that `unbag.evaluation.estimate`
         will give, which takes ten bags or more; or how many labelled rows the bags should be
-        worth for telling the classes apart, whatever the measure.
+        worth for separating the classes, whatever the measure.
     measure : {"balanced_accuracy", "roc_auc"}, default="balanced_accuracy"
         What `unbag.evaluation` is to estimate from the bags, for scores of a model that has not
         seen them.
