@@ -3,6 +3,8 @@
 import json
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
 
 
@@ -34,6 +36,26 @@ def test_shares_contrast_and_page(model, known, frames, call, tmp_path):
     effects = found["sensitivity"][0]["effects"]
     assert [one["shifted"] for one in effects] == ["desk", "phone"]
     assert len(effects[0]["estimate"]) == 11
+
+
+def test_margins_have_a_table_of_groups(call, tmp_path):
+    rng = np.random.default_rng(0)
+    old, young = rng.integers(5, 60, size=(2, 30))
+    yes = rng.binomial(old, 0.8) + rng.binomial(young, 0.3)
+    table = tmp_path / "precincts.csv"
+    columns = {"precinct": range(30), "old": old, "young": young, "yes": yes}
+    pd.DataFrame(columns).to_csv(table, index=False)
+    known = (table, table, "--bag", "precinct", "--positives", "yes", "--margins", "old,young")
+    path = tmp_path / "m.unbag"
+    result = call("fit", *known, "--model", "linear", "--folds", 0, "-q", "-o", path)
+    assert result.returncode == 0, result.stderr
+    result = call("groups", path, *known, "--contrast", "old-young", "--json", "--draws", 40)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [one["group"] for one in found["groups"][::2]] == ["old", "young"]
+    assert found["groups"][1]["size"] == old.sum()
+    assert found["contrasts"][0]["low"] < 0.5 < found["contrasts"][0]["high"]
+    assert call("groups", path, *known, "--by", "group").returncode == 2
 
 
 @pytest.mark.parametrize(

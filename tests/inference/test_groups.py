@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from unbag import LLPBoostingClassifier, LLPClassifier, bag_target, check_bag_target
 from unbag.inference import group_estimates
-from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds
-from unbag.inference.regression import goodman_regression, indistinct_groups
+from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds, goodman_regression
+from unbag.inference.groups import indistinct_groups
 
 KINDS = np.array(["black", "latino", "white"])
 NAMES = ["Ann", "Bob", "Cy"]
@@ -178,9 +178,11 @@ def test_groups_that_bags_cannot_separate_are_named():
     shift = 0.1 * rng.normal(size=(300, 1))
     first = 0.5 + shift * [1, -1] + 0.01 * rng.normal(size=(300, 2))
     draws = np.stack([first, 1 - first, 0.3 + 0.01 * rng.normal(size=(300, 2))], axis=1)
-    notes = indistinct_groups(KINDS, np.array(["no", "yes"]), draws, np.ones(3), 0.95)
-    assert len(notes) == 1
-    assert "black and latino" in notes[0]
+    for bounds, expected in (((0.2, 0.8), ["black and latino"]), ((0.0, 1.0), [])):
+        both = [np.full((3, 2), bound) for bound in bounds]
+        notes = indistinct_groups(KINDS, np.array(["no", "yes"]), draws, both, np.ones(3), 0.95)
+        assert len(notes) == len(expected)
+        assert all(name in note for name, note in zip(expected, notes, strict=True))
 
 
 def test_what_is_printed(fitted):

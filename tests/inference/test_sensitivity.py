@@ -43,7 +43,7 @@ def test_the_true_effect_gives_the_true_share():
     assert (np.diff(old.estimate) < 0).all()
     assert (np.diff(young.estimate) > 0).all()
     least, most = found.bounds
-    table = found.columns()
+    table = found.table
     assert (table["low"] >= least).all()
     assert (table["high"] <= most).all()
     narrow, wide = found.band(0.2), found.band(3.2)

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.set_defaults(do=_run)
     studies = run.add_subparsers(required=True, metavar="NAME", dest="name")
     for name in study_names() if given[:1] == ["run"] else []:
-        study = studies.add_parser(name, help=_question(name), parents=[results])
+        study = studies.add_parser(name, help=_question(name).replace("%", "%%"), parents=[results])
         if [name] == given[1:2]:  # only what is asked for is imported
             add_study(study, load_study(name))
     show = commands.add_parser("show", parents=[results], help="write pages from their rows")

@@ -87,12 +87,12 @@ def match_files(
         with instances.lazy(columns, kinds) as lazy:
             return match_frames(options, lazy, bags), None
     frame, kept = instances.read(columns, kinds), None
-    if keep is not None:
-        kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
     if getattr(options, "margins", None):
         with naming(options):
             frame = make_cells(frame, options.bag, options.margins, "group")
         options.multiplicity = MEMBERS
+    if keep is not None:
+        kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in frame.columns]]
     tables = match_frames(options, frame, bags)
     features = [] if schema is None else [name for name in options.bag if name in schema.names]
     if features:
@@ -153,13 +153,19 @@ def _to_read(
             )
         instances.need(options.exclude, "to exclude")
         return [name for name in instances.names if name not in options.exclude], options.types
+    if getattr(options, "margins", None):
+        return list(dict.fromkeys([*options.bag, *options.margins])), options.types
+    counts = [options.multiplicity] if getattr(options, "multiplicity", None) else []
     instances.need(schema.names, "that the model needs")
     instances.need(list(keep), why)
+    instances.need(counts, "with numbers of rows")
     keys = [name for name in options.bag if name in instances.names]
     # what is to be written again stays as it is, and becomes a feature later
     features = {n: k for n, k in schema.kinds.items() if n not in keep or k == "category"}
     given = {name: kind for name, kind in keep.items() if kind is not None}
-    return list(dict.fromkeys([*keys, *schema.names, *keep])), options.types | features | given
+    return list(
+        dict.fromkeys([*keys, *schema.names, *keep, *counts])
+    ), options.types | features | given
 
 
 def join_files(

@@ -38,21 +38,21 @@ def add_command(commands: Any) -> None:
         commands,
         "groups",
         "MODEL ROWS BAGS --bag COLUMN\n"
-        "                    (--positives COLUMN | --proportion COLUMN) --by COLUMN [options]",
+        "                    (--positives COLUMN | --proportion COLUMN)\n"
+        "                    (--by COLUMN | --margins COLUMN,COLUMN) [options]",
         description="Estimate the share of each class in groups of rows, with intervals from the posterior of "
         "the\nmodel and bounds that hold whatever the model. Rows and bags are those that the model was "
         "fitted to.",
         epilog=_EXAMPLES,
     )
     add_model(parser)
-    add_tables(parser, features=False)
+    add_tables(parser, features=False, members=True)
     add = parser.add_argument
     add(
         "--by",
         type=by_commas,
-        required=True,
         metavar="COLUMN[,COLUMN]",
-        help="columns of ROWS that make groups",
+        help="columns of ROWS that make groups; with --margins these are the groups",
     )
     add(
         "--contrast",
@@ -79,6 +79,9 @@ def run(options: argparse.Namespace) -> int:
     """Load, read, draw, compare."""
     need("pandas", "skops", extra="files")
     check_page(options)
+    if bool(options.by) == bool(options.margins):
+        options.parser.error("give either --by or --margins, to say which the groups are")
+    options.by = options.by or ["group"]
     model, schema, found = open_model(options)
     data = read_bags(
         options, schema, keep=dict.fromkeys(options.by, "category"), why="to make groups by"
@@ -116,8 +119,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show_json(
             {
-                "groups": records(estimates.columns()),
-                "bags": records(estimates.bag_columns()),
+                "groups": estimates.table.to_dict("records"),
+                "bags": estimates.bags.to_dict("records"),
                 "polarisation": records(estimates.polarisation()),
                 "contrasts": [vars(one) for one in contrasts],
                 "sensitivity": [

@@ -22,12 +22,14 @@ FORMATS = (
 )
 
 
-def add_tables(parser: argparse.ArgumentParser, *, features: bool = True) -> None:
+def add_tables(
+    parser: argparse.ArgumentParser, *, features: bool = True, members: bool = False
+) -> None:
     """Add the two tables, and the options that say what they hold."""
     add = parser.add_argument
     add("instances", metavar="ROWS", type=table_place, help=f"one row per instance: {FORMATS}")
     add("aggregates", metavar="BAGS", type=table_place, help="one row per bag, likewise")
-    add_columns(parser, features=features)
+    add_columns(parser, features=features, members=members)
 
 
 def add_columns(
@@ -35,6 +37,7 @@ def add_columns(
     *,
     required: bool = True,
     features: bool = True,
+    members: bool = False,
     keep_unmatched: bool = False,
     title: str = "what the tables hold",
 ) -> None:
@@ -82,7 +85,7 @@ def add_columns(
         "such as <10 or 10-19 are read as sets anyway",
     )
     parser.set_defaults(label_column=None)
-    if features:
+    if features or members:
         add(
             "--margins",
             type=by_commas,
@@ -95,6 +98,7 @@ def add_columns(
             metavar=column,
             help="column of ROWS: how many identical rows a row stands for",
         )
+    if features:
         add(
             "--group-rows",
             action="store_true",

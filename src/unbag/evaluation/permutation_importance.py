@@ -150,7 +150,7 @@ def bag_permutation_importance(
     repeats = int(np.clip(_LOOKS // len(names), 1, _MOST_REPEATS))
     found = np.array(
         [
-            [likelihood(_shuffled(table, j, rng)) - full for _ in range(repeats)]
+            [likelihood(shuffle_column(table, j, rng)) - full for _ in range(repeats)]
             for j in range(len(names))
         ]
     ) / (alone - full)
@@ -181,7 +181,7 @@ class _Likelihood:
         return float(self._likelihood.value(by_output(scores)[None], _FIRST)[0])
 
 
-def _shuffled(table: Any, column: int, rng: np.random.Generator) -> Any:
+def shuffle_column(table: Any, column: int, rng: np.random.Generator) -> Any:
     """The same table with the values of a column in another order."""
     order = rng.permutation(np.shape(table)[0])
     frame: Any = nw.from_native(table, eager_only=True, pass_through=True)

@@ -1,14 +1,15 @@
 """Rows in groups and bags, and what counts alone say of the shares of groups.
 
 Bounds of Duncan and Davis (1953): of n rows of a bag, n_g in the group and k of the class, at least
-max(0, k − (n − n_g)) and at most min(k, n_g) are both.
+max(0, k − (n − n_g)) and at most min(k, n_g) are both. Ecological regression (Goodman 1953): the
+proportion of the class in a bag is regressed on the shares of the groups in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,8 +60,7 @@ class GroupedRows:
     @property
     def sizes(self) -> Floats:
         """Weights of the groups."""
-        found = np.bincount(self.code, self.weights * self.multiplicity, len(self.names))
-        return found.astype(float)
+        return np.bincount(self.code, self.weights * self.multiplicity, len(self.names))
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Bags and rows of some whole bags at a time."""
@@ -102,6 +102,25 @@ def duncan_davis_bounds(rows: GroupedRows) -> tuple[Floats, Floats]:
     return found[0], found[1]
 
 
+class Goodman(NamedTuple):
+    """Shares (n_groups, n_classes), which may lie outside of 0 and 1, and standard errors (HC1)."""
+
+    share: Floats
+    error: Floats
+
+
+def goodman_regression(inside: Ints, proportions: Floats) -> Goodman:
+    """Regress proportions (n_bags, n_classes) on shares of groups, weighted by sizes of bags."""
+    n_bags, n_groups = inside.shape
+    share = inside / inside.sum(axis=1, keepdims=True)
+    inverse = np.linalg.pinv(inside.T @ share)
+    found = inverse @ (inside.T @ proportions)
+    residual = proportions - share @ found
+    few = n_bags / max(n_bags - n_groups, 1)
+    pulls = np.einsum("gh,bh,bc->cbg", inverse, inside, residual)
+    return Goodman(found, np.sqrt(few * (pulls**2).sum(axis=1)).T)
+
+
 def read_groups_by(X: Any, by: Any, n_rows: int) -> tuple[NDArray[Any], Ints]:
     """Names of the groups, and the number of that of each row."""
     columns = [by] if isinstance(by, str) else by
@@ -109,10 +128,8 @@ def read_groups_by(X: Any, by: Any, n_rows: int) -> tuple[NDArray[Any], Ints]:
         known = list(getattr(X, "columns", []))
         missing = [one for one in columns if one not in known]
         if not missing:
-            parts = [_as_text(X[one]) for one in columns]
-            by = (
-                parts[0] if len(parts) == 1 else [" ".join(one) for one in zip(*parts, strict=True)]
-            )
+            parts = zip(*(_as_text(X[one]) for one in columns), strict=True)
+            by = [" ".join(one) for one in parts]
         elif len(columns) != n_rows:
             raise ValueError(f"by names {missing[0]!r}, which is not a column of X.")
     values = np.asarray(by)

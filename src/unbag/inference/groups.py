@@ -19,21 +19,25 @@ from scipy.special import softmax
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_count, check_inside
+from unbag._checks import check_choice, check_count, check_inside
 from unbag._optional import make_frame
-from unbag._text import WIDTH, shown, table_lines
-from unbag.inference.contrasts import Contrast, interval, make_contrast
+from unbag._text import WIDTH, percent, shown, table_lines
 from unbag.inference.grouped_rows import (
     ROWS_AT_A_TIME,
+    Goodman,
     GroupedRows,
     duncan_davis_bounds,
     duncan_davis_counts,
     find_class,
     find_name,
+    goodman_regression,
     read_groups_by,
 )
-from unbag.inference.posterior import PosteriorScores, draw_shares
-from unbag.inference.regression import Goodman, goodman_regression, indistinct_groups
+from unbag.inference.posterior import PosteriorScores, draw_shares, interval
+
+# Bags hardly separate two groups whose shares are so correlated in the posterior, if an interval
+# of one is as wide as so large a part of its bounds.
+_CORRELATION, _PART = -0.7, 0.5
 
 _WARNING = (
     "Estimates follow the model: equal rows are taken to have equal log-odds in all bags, up to a "
@@ -41,6 +45,35 @@ _WARNING = (
     "estimates and intervals are wrong and counts cannot show it: see group_sensitivity. Bounds hold "
     "in any case."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """A difference or ratio of two shares, with its interval and its bounds.
+
+    ``estimate`` is the posterior mean of a difference, or the median of a ratio; ``probability``
+    that the first share is larger; ``least`` and ``most`` what it can be whatever the model.
+    """
+
+    first: str
+    second: str
+    kind: str
+    estimate: float
+    low: float
+    high: float
+    probability: float
+    least: float
+    most: float
+    confidence_level: float
+
+    def __str__(self) -> str:
+        sign, form = ("−", "+.3f") if self.kind == "difference" else ("/", ".3f")
+        return (
+            f"{shown(self.first)} {sign} {shown(self.second)}: {self.estimate:{form}} "
+            f"({100 * self.confidence_level:g}% interval {self.low:{form}} to {self.high:{form}}), "
+            f"larger with probability {self.probability:.3f}; bounds {self.least:{form}} to "
+            f"{self.most:{form}}"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +90,8 @@ class GroupEstimates:
         Instances of each group, by their weights; or counts of the population.
     draws : ndarray of shape (n_draws, n_groups, n_classes)
         Shares, by draws from the posterior.
+    share, low, high : ndarrays of shape (n_groups, n_classes)
+        Their means, and limits of intervals.
     least, most : ndarrays of shape (n_groups, n_classes)
         Bounds of the shares whatever the model (Duncan and Davis).
     bag_ids : ndarray of shape (n_bags,)
@@ -79,6 +114,9 @@ class GroupEstimates:
     classes: NDArray[Any]
     sizes: Floats
     draws: Floats
+    share: Floats
+    low: Floats
+    high: Floats
     least: Floats
     most: Floats
     bag_ids: NDArray[Any]
@@ -90,48 +128,25 @@ class GroupEstimates:
     notes: tuple[str, ...]
 
     @property
-    def share(self) -> Floats:
-        """Posterior means (n_groups, n_classes)."""
-        return self.draws.mean(axis=0)
-
-    @property
-    def low(self) -> Floats:
-        """Lower limits of intervals (n_groups, n_classes)."""
-        return interval(self.draws, self.confidence_level)[0]
-
-    @property
-    def high(self) -> Floats:
-        """Upper limits of intervals (n_groups, n_classes)."""
-        return interval(self.draws, self.confidence_level)[1]
-
-    @property
     def table(self) -> Any:
         """One row for each group and class, as a pandas DataFrame."""
-        return make_frame(self.columns())
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns of `table`, by name."""
         n = len(self.classes)
         names = ("share", "low", "high", "least", "most")
-        return {
-            "group": np.repeat(self.groups, n),
-            "class": np.tile(self.classes, len(self.groups)),
-            "size": np.repeat(self.sizes, n),
-            **{name: getattr(self, name).ravel() for name in names},
-            "goodman": self.goodman.share.ravel(),
-            "goodman_error": self.goodman.error.ravel(),
-        }
+        return make_frame(
+            {
+                "group": np.repeat(self.groups, n),
+                "class": np.tile(self.classes, len(self.groups)),
+                "size": np.repeat(self.sizes, n),
+                **{name: getattr(self, name).ravel() for name in names},
+                "goodman": self.goodman.share.ravel(),
+                "goodman_error": self.goodman.error.ravel(),
+            }
+        )
 
     @property
     def bags(self) -> Any:
         """One row for each bag, group in it and class, as a pandas DataFrame."""
-        return make_frame(self.bag_columns())
-
-    def bag_columns(self) -> dict[str, NDArray[Any]]:
-        """The columns of `bags`, by name."""
-        bag, group, of = np.indices(self.bag_draws.shape[1:]).reshape(3, -1)
-        there = self.bag_sizes[bag, group] > 0
-        bag, group, of = bag[there], group[there], of[there]
+        bag, group, of = np.nonzero(np.isfinite(self.bag_draws[0]))
         columns = {
             "bag": self.bag_ids[bag],
             "group": self.groups[group],
@@ -140,7 +155,7 @@ class GroupEstimates:
         }
         names = ("share", "low", "high", "least", "most")
         found = self.bag_draws[:, bag, group, of]
-        return columns | dict(zip(names, found, strict=True))
+        return make_frame(columns | dict(zip(names, found, strict=True)))
 
     def contrast(
         self, first: Any, second: Any, of: Any = None, kind: str = "difference"
@@ -161,15 +176,22 @@ class GroupEstimates:
         contrast : Contrast
             Print it, or read its attributes.
         """
+        check_choice(kind, ("difference", "ratio"), "kind")
         places = [self._place(name, of) for name in (first, second)]
         names = [f"{self.groups[g]} ({self.classes[c]})" for g, c in places]
-        return make_contrast(
-            names,
-            [self.draws[:, g, c] for g, c in places],
-            [(self.least[g, c], self.most[g, c]) for g, c in places],
-            kind,
-            self.confidence_level,
-        )
+        one, other = (self.draws[:, g, c] for g, c in places)
+        (least, most), (less, more) = ((self.least[at], self.most[at]) for at in places)
+        if kind == "difference":
+            found, ends = one - other, (least - more, most - less)
+            estimate = found.mean()
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = np.nan_to_num(one / other, nan=1.0)
+                ends = np.divide(least, more), np.divide(most, less)
+            estimate = np.median(found)
+        larger = np.mean(one > other) + 0.5 * np.mean(one == other)
+        numbers = (estimate, *interval(found, self.confidence_level), larger, *ends)
+        return Contrast(*names, kind, *map(float, numbers), self.confidence_level)
 
     def polarisation(self) -> dict[str, NDArray[Any]]:
         """The class that each group prefers, and how probable that is.
@@ -207,23 +229,16 @@ class GroupEstimates:
             for features whose bag has estimates.
         """
         found: dict[str, dict[str, float]] = {}
-        columns = self.bag_columns()
-        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-            own = dict(zip(columns, row, strict=True))
-            name = f"{own['group']}: {own['class']}"
-            found.setdefault(str(own["bag"]), {}).update(
-                {name: own["share"], f"{name}, low": own["low"], f"{name}, high": own["high"]}
-            )
-        features = [
-            {
-                **each,
-                "properties": {
-                    **(each.get("properties") or {}),
-                    **found.get(str((each.get("properties") or {}).get(key)), {}),
-                },
-            }
-            for each in collection["features"]
-        ]
+        for b, g in np.argwhere(self.bag_sizes > 0):
+            own = found.setdefault(str(self.bag_ids[b]), {})
+            for c, of in enumerate(self.classes):
+                name = f"{self.groups[g]}: {of}"
+                names = (name, f"{name}, low", f"{name}, high")
+                own.update(zip(names, self.bag_draws[:3, b, g, c].tolist(), strict=True))
+        features = []
+        for each in collection["features"]:
+            known = each.get("properties") or {}
+            features.append({**each, "properties": known | found.get(str(known.get(key)), {})})
         return {**collection, "features": features}
 
     def _place(self, name: Any, of: Any) -> tuple[int, int]:
@@ -234,16 +249,16 @@ class GroupEstimates:
     def __str__(self) -> str:
         level = f"{100 * self.confidence_level:g}% interval"
         heads = ("group", "size", "class", "share", level, "bounds", "Goodman")
-        rows, limits = [], (self.low, self.high)
-        for g, group in enumerate(self.groups):
-            for c, name in enumerate(self.classes):
-                first = (shown(group, 24), f"{self.sizes[g]:,.0f}") if c == 0 else ("", "")
-                spans = [
-                    _span(*(one[g, c] for one in pair))
-                    for pair in (limits, (self.least, self.most))
-                ]
-                found = (f"{self.share[g, c]:.3f}", *spans, f"{self.goodman.share[g, c]:.3f}")
-                rows.append((*first, shown(name, 24), *found))
+        rows = []
+        for g, c in np.ndindex(self.share.shape):
+            first = (shown(self.groups[g], 24), f"{self.sizes[g]:,.0f}") if c == 0 else ("", "")
+            found = (
+                f"{self.share[g, c]:.3f}",
+                f"{self.low[g, c]:.3f} to {self.high[g, c]:.3f}",
+                f"{self.least[g, c]:.3f} to {self.most[g, c]:.3f}",
+                f"{self.goodman.share[g, c]:.3f}",
+            )
+            rows.append((*first, shown(self.classes[c], 24), *found))
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*table_lines(heads, rows), "", *notes])
 
@@ -315,30 +330,32 @@ def group_estimates(
     posterior = PosteriorScores(model, rows.bags, n_draws, random_state)
     draws, bag_draws = draw_shares(rows, posterior, confidence_level)
     bounds = duncan_davis_bounds(rows)
-    inside = np.maximum(rows.inside, 1)[:, :, None]
-    there = (rows.inside > 0)[:, :, None]
-    sharp = [np.where(there, one / inside, np.nan) for one in duncan_davis_counts(rows)]
+    inside = np.where(rows.inside > 0, rows.inside, np.nan)[:, :, None]
+    sharp = [one / inside for one in duncan_davis_counts(rows)]
     sizes = rows.sizes
     if population is not None:
         draws, sizes = _of_population(rows, posterior, population, by)
         bounds = np.zeros_like(draws[0]), np.ones_like(draws[0])
-    goodman = goodman_regression(rows.inside, rows.bags.proportions)
     names = rows.bags.class_names
-    notes = [_WARNING, *indistinct_groups(rows.names, names, draws, sizes, confidence_level)]
+    low, high = interval(draws, confidence_level)
+    merge = indistinct_groups(rows.names, names, draws, bounds, sizes, confidence_level)
     return GroupEstimates(
         groups=rows.names,
         classes=names,
         sizes=sizes,
         draws=draws,
+        share=draws.mean(axis=0),
+        low=low,
+        high=high,
         least=bounds[0],
         most=bounds[1],
         bag_ids=rows.bags.ids,
         bag_sizes=rows.inside,
         bag_counts=rows.bags.counts,
         bag_draws=np.stack([*bag_draws, *sharp]),
-        goodman=goodman,
+        goodman=goodman_regression(rows.inside, rows.bags.proportions),
         confidence_level=confidence_level,
-        notes=tuple(notes),
+        notes=(_WARNING, *merge),
     )
 
 
@@ -367,5 +384,30 @@ def _of_population(
     return total / np.maximum(sizes, 1e-12)[:, None], sizes
 
 
-def _span(low: float, high: float) -> str:
-    return f"{low:.3f} to {high:.3f}"
+def indistinct_groups(
+    groups: NDArray[Any],
+    classes: NDArray[Any],
+    draws: Floats,
+    bounds: tuple[Floats, Floats],
+    sizes: Floats,
+    confidence_level: float,
+) -> list[str]:
+    """One sentence for each pair of groups whose shares bags cannot separate."""
+    low, high = interval(draws, confidence_level)
+    part = (high - low) / np.maximum(bounds[1] - bounds[0], 1e-12)
+    notes = []
+    for g, h in zip(*np.tril_indices(len(groups), -1), strict=True):
+        centred = draws[:, [h, g]] - draws[:, [h, g]].mean(axis=0)
+        sd = np.maximum(centred.std(axis=0), 1e-12)
+        correlation = (centred[:, 0] * centred[:, 1]).mean(axis=0) / (sd[0] * sd[1])
+        c = int(correlation.argmin())
+        if correlation[c] < _CORRELATION and max(part[g, c], part[h, c]) > _PART:
+            both = np.average(draws[:, [h, g], c], axis=1, weights=sizes[[h, g]])
+            least, most = interval(both, confidence_level)
+            notes.append(
+                f"Bags hardly separate {shown(groups[h], 24)} and {shown(groups[g], 24)} (posterior "
+                f"correlation {correlation[c]:.2f} for {shown(classes[c], 24)}): merge them; "
+                f"together they have {percent(float(both.mean()), 1)} ({percent(float(least), 1)} "
+                f"to {percent(float(most), 1)})."
+            )
+    return notes

@@ -43,26 +43,7 @@ _TINY = 1e-12
 
 
 class LabelSampler:
-    """Draws of the labels of rows in the order of their bags.
-
-    Parameters
-    ----------
-    sizes : ndarray of int, shape (n_bags,)
-        Number of rows of each bag.
-    multiplicity : ndarray of int, shape (n_rows,)
-        For how many each row stands.
-    rng : Generator
-        Source of randomness.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sampler = LabelSampler(np.array([3, 2]), np.ones(5, dtype=int), np.random.default_rng(0))
-    >>> drawn = sampler.draw(np.zeros((2, 5)), np.array([[1, 2], [1, 1]]))
-    >>> np.add.reduceat(drawn, [0, 3], axis=1)
-    array([[1, 1],
-           [2, 1]])
-    """
+    """Draws of the labels of rows in the order of their bags, which hold so many rows each."""
 
     def __init__(self, sizes: Ints, multiplicity: Ints, rng: np.random.Generator) -> None:
         self._sizes, self._multiplicity, self._rng = sizes, multiplicity, rng
@@ -72,10 +53,7 @@ class LabelSampler:
         self._single = bool((multiplicity == 1).all())
 
     def draw(self, scores: Floats, counts: Ints) -> Ints:
-        """How many of each row are of each class (n_classes, n_rows).
-
-        Given scores (n_classes, n_rows) and counts (n_bags, n_classes).
-        """
+        """How many of each row are of each class, given scores, both (n_classes, n_rows)."""
         table = self._begin(scores, counts)
         if not self._single:
             for _ in range(_PAIR_SWEEPS * (len(scores) - 1)):
@@ -193,21 +171,9 @@ def draw_noisy_counts(
     bag_effect: float,
     rng: np.random.Generator,
 ) -> Ints:
-    """Whole counts of bags (n_bags, n_classes) given scores and counts with noise.
+    """Whole counts of bags, given scores (n_classes, n_rows) and counts (n_bags, n_classes).
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_classes, n_rows)
-        At the overall class prior.
-    sizes : ndarray of int, shape (n_bags,)
-    multiplicity : ndarray of int, shape (n_rows,)
-    counts : ndarray of shape (n_bags, n_classes)
-        As they are known.
-    noise : ndarray of shape (n_bags, n_classes, n_classes)
-        Covariance of what they are off by.
-    bag_effect : float
-        τ², variance of random intercepts of two classes.
-    rng : Generator
+    ``noise`` is the covariance of what counts are off by, ``bag_effect`` τ² of two classes.
     """
     rows, K = Segments(sizes), scores.shape[0]
     p = softmax(scores, axis=0)

@@ -6,16 +6,22 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logit, softmax
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.inference.contrasts import interval
 from unbag.inference.grouped_rows import ROWS_AT_A_TIME, GroupedRows
 from unbag.inference.label_draws import LabelSampler, draw_noisy_counts, round_counts
 from unbag.model_selection.fitted import last_step
 from unbag.observations.count_likelihood import count_covariance
+
+
+def interval(draws: NDArray[Any], confidence_level: float) -> Any:
+    """Limits of central intervals over the first axis."""
+    tails = [(1.0 - confidence_level) / 2.0, (1.0 + confidence_level) / 2.0]
+    return np.quantile(draws, tails, axis=0, method="hazen")
 
 
 class PosteriorScores:
@@ -25,7 +31,7 @@ class PosteriorScores:
     """
 
     def __init__(self, model: Any, bags: Bags | None, n_draws: int, seed: int) -> None:
-        self._steps, self._seed = getattr(model, "steps", [])[:-1], seed
+        self._steps, self.seed = getattr(model, "steps", [])[:-1], seed
         self.n_draws, self.model = n_draws, last_step(model)
         if not hasattr(self.model, "sample_decision_function"):
             raise ValueError(f"{type(self.model).__name__} has no posterior: fit an LLPClassifier.")
@@ -48,7 +54,7 @@ class PosteriorScores:
 
     def __call__(self, X: Any) -> Floats:
         """Scores (n_draws, n_classes, n_rows)."""
-        found = self.model.sample_decision_function(self.transform(X), self.n_draws, self._seed)
+        found = self.model.sample_decision_function(self.transform(X), self.n_draws, self.seed)
         if found.ndim == 2:
             found = np.stack([np.zeros_like(found), found], axis=2)
         return np.swapaxes(found + self._shift, 1, 2)
@@ -66,7 +72,7 @@ def draw_shares(
     offset: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Draws of shares (n_draws, n_groups, n_classes), and means and limits of those of bags."""
-    bags, rng, inside = rows.bags, np.random.default_rng(0), rows.inside
+    bags, rng, inside = rows.bags, np.random.default_rng(posterior.seed), rows.inside
     S, G, C = posterior.n_draws, len(rows.names), bags.n_classes
     covariance = count_covariance(bags)
     effect = random_intercept_variance(posterior.model, bags)

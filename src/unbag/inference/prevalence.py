@@ -11,21 +11,12 @@ from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside, check_one_each
-from unbag.inference.contrasts import interval
-from unbag.inference.posterior import PosteriorScores
-
-_BLOCK = 2**14
+from unbag.inference.grouped_rows import ROWS_AT_A_TIME
+from unbag.inference.posterior import PosteriorScores, interval
 
 
 class Prevalence(NamedTuple):
-    """Shares of the classes, with intervals.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (n_classes,)
-    share, low, high : ndarrays of shape (n_classes,)
-        Posterior means, and limits of intervals.
-    """
+    """Shares of the classes: posterior means, and limits of intervals."""
 
     classes: NDArray[Any]
     share: Floats
@@ -90,12 +81,13 @@ def prevalence(
     if bag is not None:
         check_one_each(np.asarray(bag), n, "bag", "instances", "bag")
         code = np.unique(np.asarray(bag), return_inverse=True)[1]
-    posterior, rng = PosteriorScores(model, None, n_draws, random_state), np.random.default_rng(0)
+    posterior = PosteriorScores(model, None, n_draws, random_state)
+    rng = np.random.default_rng(random_state)
     effect = float(posterior.model.bag_effect_)
     shift = np.sqrt(effect) * rng.normal(size=(n_draws, int(code.max()) + 1))
     totals = np.zeros((n_draws, len(posterior.model.classes_)))
-    for start in range(0, n, _BLOCK):
-        part = slice(start, min(start + _BLOCK, n))
+    for start in range(0, n, ROWS_AT_A_TIME):
+        part = slice(start, min(start + ROWS_AT_A_TIME, n))
         scores = posterior(_safe_indexing(X, np.arange(part.start, part.stop)))
         scores[:, -1] += shift[:, code[part]]
         edges = softmax(scores, axis=1).cumsum(axis=1)[:, :-1]

@@ -16,21 +16,20 @@ same way: by the slope, on x, of what they contribute to the mean log-odds of th
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside
 from unbag._optional import make_frame
 from unbag._text import WIDTH, shown, table_lines
-from unbag.inference.contrasts import interval
+from unbag.evaluation.columns import column_names
+from unbag.evaluation.permutation_importance import shuffle_column
 from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds, find_class, find_name
-from unbag.inference.posterior import PosteriorScores, draw_shares
+from unbag.inference.posterior import PosteriorScores, draw_shares, interval
 from unbag.models.mixed import refit_with_offset
 
 # Standard deviations of the shift of log-odds that are tried.
@@ -42,27 +41,14 @@ _LOGISTIC = np.pi**2 / 3.0
 
 @dataclass(frozen=True, eq=False)
 class ContextualEffect:
-    """Estimates by the strength of a contextual effect in one group.
+    """Estimates by the strength of a contextual effect in the group ``shifted``.
 
-    Attributes
-    ----------
-    shifted : str
-        The group whose log-odds depend on its share in the bag.
-    delta : ndarray of shape (n_values,)
-        Change of log-odds where the share of the group in the bag goes from 0 to 1.
-    strength : ndarray of shape (n_values,)
-        Standard deviation, over rows of the group, of what δ adds to log-odds; signed as δ.
-    partial_r2 : ndarray of shape (n_values,)
-        Part of the variance of log-odds in the group that it explains.
-    estimate, low, high : ndarrays of shape (n_values,)
-        Estimates and limits of intervals.
-    overturns : float
-        The smallest δ, by its absolute value, at which the estimate is at the threshold; NaN if
-        none of those tried is large enough.
-    insignificant : float
-        The smallest δ at which the interval holds the threshold; 0 if it does without any.
-    benchmarks : dict of str to (delta, partial R²)
-        Columns of X, measured in the same way, the strongest first.
+    ``delta`` is the change of log-odds where the share of the group in the bag goes from 0 to 1,
+    ``strength`` the standard deviation of what it adds to log-odds, with its sign, and
+    ``partial_r2`` the part of their variance in the group that it explains. ``overturns`` is the
+    smallest δ, by its absolute value, at which the estimate is at the threshold, NaN if none of
+    those tried is large enough; ``insignificant`` that at which the interval holds it, 0 if it
+    does without any. ``benchmarks`` are δ and partial R² of columns of X, the strongest first.
     """
 
     shifted: str
@@ -77,18 +63,7 @@ class ContextualEffect:
     benchmarks: dict[str, tuple[float, float]]
 
     def r2_at(self, delta: float) -> float:
-        """Partial R² of a δ.
-
-        Parameters
-        ----------
-        delta : float
-            Change of log-odds where the share of the group in the bag goes from 0 to 1.
-
-        Returns
-        -------
-        partial_r2 : float
-            Part of the variance of log-odds in the group that it explains.
-        """
+        """Partial R² of a δ."""
         odds = self.partial_r2[-1] / (1.0 - self.partial_r2[-1]) * (delta / self.delta[-1]) ** 2
         return float(odds / (1.0 + odds))
 
@@ -145,16 +120,14 @@ class GroupSensitivity:
     @property
     def table(self) -> Any:
         """One row for each group and δ, as a pandas DataFrame."""
-        return make_frame(self.columns())
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns of `table`, by name."""
         names = ("delta", "strength", "partial_r2", "estimate", "low", "high")
         n = len(self.effects[0].delta)
-        return {
-            "shifted": np.repeat([one.shifted for one in self.effects], n),
-            **{k: np.concatenate([getattr(one, k) for one in self.effects]) for k in names},
-        }
+        return make_frame(
+            {
+                "shifted": np.repeat([one.shifted for one in self.effects], n),
+                **{k: np.concatenate([getattr(one, k) for one in self.effects]) for k in names},
+            }
+        )
 
     def band(self, strength: float) -> tuple[float, float]:
         """Least lower and largest upper limit over effects of at most some strength.
@@ -169,9 +142,10 @@ class GroupSensitivity:
         limits : (float, float)
             The band.
         """
-        table = self.columns()
-        near = np.abs(table["strength"]) <= strength + 1e-9
-        return float(table["low"][near].min()), float(table["high"][near].max())
+        near = [np.abs(one.strength) <= strength + 1e-9 for one in self.effects]
+        low = min(one.low[at].min() for one, at in zip(self.effects, near, strict=True))
+        high = max(one.high[at].max() for one, at in zip(self.effects, near, strict=True))
+        return float(low), float(high)
 
     @property
     def summary(self) -> str:
@@ -274,17 +248,10 @@ def group_sensitivity(
         raise ValueError(f"first and second are both {shown(first, 24)}; name two groups.")
     if threshold is None:
         threshold = 0.5 if h is None else 0.0
-    shifts = _Shifts(rows, PosteriorScores(model, rows.bags, n_draws, random_state), c)
-
-    def limits(model: Any, offset: Floats | None) -> Floats:
-        draws, _ = draw_shares(rows, shifts.posterior.of(model), confidence_level, offset)
-        value = draws[:, g, c] - (0.0 if h is None else draws[:, h, c])
-        return np.array([value.mean(), *interval(value, confidence_level)])
-
-    none = limits(shifts.posterior.model, None)
-    others = np.argsort(-rows.sizes)
-    second_shifted = h if h is not None else next((int(s) for s in others if s != g), None)
-    effects = [shifts.effect(s, limits, none, threshold) for s in (g, second_shifted)]
+    posterior = PosteriorScores(model, rows.bags, n_draws, random_state)
+    question = _Question(rows, posterior, g, h, c, threshold, confidence_level)
+    shifted = [g, h] if h is not None else [g, *(s for s in np.argsort(-rows.sizes) if s != g)][:2]
+    effects = [question.effect(int(s)) for s in shifted]
     if effects[0] is None:
         raise ValueError(f"The share of {shown(first, 24)} is the same in all bags.")
     least, most = (bound[:, c] for bound in duncan_davis_bounds(rows))
@@ -293,35 +260,49 @@ def group_sensitivity(
     return GroupSensitivity(
         what=what + ("" if h is None else f" less that in {shown(rows.names[h], 24)}"),
         threshold=float(threshold),
-        estimate=float(none[0]),
+        estimate=float(question.none[0]),
         effects=tuple(one for one in effects if one is not None),
         bounds=(float(ends[0]), float(ends[1])),
         confidence_level=confidence_level,
     )
 
 
-class _Shifts:
-    """Contextual effects in groups of some rows, on the log-odds of class c."""
+class _Question:
+    """The share of class c in group g, less that in h if there is one, under contextual effects."""
 
-    def __init__(self, rows: GroupedRows, posterior: PosteriorScores, c: int) -> None:
-        self.posterior, self._rows, self._c = posterior, rows, c
-        self._X = posterior.transform(rows.X)
+    def __init__(
+        self,
+        rows: GroupedRows,
+        posterior: PosteriorScores,
+        g: int,
+        h: int | None,
+        c: int,
+        threshold: float,
+        confidence_level: float,
+    ) -> None:
+        self._rows, self._posterior, self._g, self._h, self._c = rows, posterior, g, h, c
+        self._threshold, self._level = threshold, confidence_level
+        self._features = posterior.transform(rows.X)
         self._log_odds = posterior.mean_log_odds(rows.X, c)
+        self.none = self._limits(posterior, None)
 
-    def effect(
-        self, s: int | None, limits: Callable[..., Floats], none: Floats, threshold: float
-    ) -> ContextualEffect | None:
+    def _limits(self, posterior: PosteriorScores, offset: Floats | None) -> Floats:
+        """Mean and interval of the estimate."""
+        draws, _ = draw_shares(self._rows, posterior, self._level, offset)
+        value = draws[:, self._g, self._c]
+        value = value if self._h is None else value - draws[:, self._h, self._c]
+        return np.array([value.mean(), *interval(value, self._level)])
+
+    def effect(self, s: int) -> ContextualEffect | None:
         """Estimates by the strength of an effect in group s; None if its share does not vary."""
-        rows, model = self._rows, self.posterior.model
-        if s is None:
-            return None
+        rows, model, threshold = self._rows, self._posterior.model, self._threshold
         x = (rows.inside[:, s] / rows.bags.sizes)[rows.bags.index]
         weight = np.where(rows.code == s, rows.multiplicity, 0.0)
         x = x - np.average(x, weights=weight)
         spread = float(np.sqrt(np.average(x**2, weights=weight)))
         if spread < 1e-6:
             return None
-        found = {0.0: none}
+        found = {0.0: self.none}
         for side in (-1.0, 1.0):
             shifted = model
             # outwards from 0, each fit starting at the one before
@@ -329,15 +310,14 @@ class _Shifts:
                 offset = np.zeros((rows.bags.n_classes, len(x)))
                 offset[self._c] = np.where(rows.code == s, strength / spread * x, 0.0)
                 output = offset[1:] - offset[:1] if len(offset) == 2 else offset
-                shifted = refit_with_offset(shifted, self._X, rows.bags, output)
-                found[strength] = limits(shifted, offset)
+                shifted = refit_with_offset(shifted, self._features, rows.bags, output)
+                found[strength] = self._limits(self._posterior.of(shifted), offset)
         strength = np.array(sorted(found))
         estimate, low, high = np.array([found[one] for one in strength]).T
-        sign = 1.0 if none[0] > threshold else -1.0
+        sign = 1.0 if self.none[0] > threshold else -1.0
         centred = self._log_odds - np.average(self._log_odds, weights=weight)
         rest = float(np.average(centred**2, weights=weight)) + model.bag_effect_ + _LOGISTIC
-        slopes = self._slopes(s, x)
-        squares = {name: (delta * spread) ** 2 for name, delta in slopes.items()}
+        slopes = sorted(self._slopes(s, x).items(), key=lambda one: -abs(one[1]))
         delta = strength / spread
         return ContextualEffect(
             shifted=str(rows.names[s]),
@@ -350,26 +330,19 @@ class _Shifts:
             overturns=_crossing(delta, sign * (estimate - threshold)),
             insignificant=_crossing(delta, sign * ((low if sign > 0 else high) - threshold)),
             benchmarks={
-                name: (slopes[name], square / (square + rest))
-                for name, square in sorted(squares.items(), key=lambda one: -one[1])
+                name: (slope, (slope * spread) ** 2 / ((slope * spread) ** 2 + rest))
+                for name, slope in slopes
             },
         )
 
     def _slopes(self, s: int, x: Floats) -> dict[str, float]:
         """The slope on x, in group s, of what each column contributes to log-odds."""
-        rows = self._rows
-        own = np.flatnonzero(rows.code == s)
-        X, weighted = _safe_indexing(rows.X, own), rows.multiplicity[own] * x[own]
-        mixed, is_frame = np.random.default_rng(0).permutation(len(own)), hasattr(X, "columns")
+        own = np.flatnonzero(self._rows.code == s)
+        X, weighted = _safe_indexing(self._rows.X, own), self._rows.multiplicity[own] * x[own]
         found = {}
-        for k in range(X.shape[1]):
-            other = X.copy()
-            if is_frame:
-                name = str(X.columns[k])
-                other[X.columns[k]] = X[X.columns[k]].to_numpy()[mixed]
-            else:
-                name, other[:, k] = f"column {k}", X[mixed, k]
-            gain = self._log_odds[own] - self.posterior.mean_log_odds(other, self._c)
+        for k, name in enumerate(column_names(X.shape[1], None, X)):
+            other = shuffle_column(X, k, np.random.default_rng(0))
+            gain = self._log_odds[own] - self._posterior.mean_log_odds(other, self._c)
             slope = float(weighted @ gain / (weighted @ x[own]))
             if abs(slope) > 1e-9:
                 found[name] = slope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
@@ -28,18 +28,8 @@ _POINTS = 40
 _LEVELS = 12
 
 
-@dataclass(frozen=True)
-class Effect:
-    """Log-odds by the values of one column, all others at their reference.
-
-    Attributes
-    ----------
-    column : str
-    values : ndarray of shape (n_values,)
-        Numbers, or levels of a category.
-    log_odds, low, high : ndarray of shape (n_values,)
-        Difference of the log-odds to the reference, and its band.
-    """
+class Effect(NamedTuple):
+    """Differences of the log-odds to the reference, by the values of one column, and their band."""
 
     column: str
     values: NDArray[Any]
@@ -190,14 +180,13 @@ class EffectsDisplay(Display):
         frame : pandas.DataFrame
             The table.
         """
-        parts = self.effects
+        sizes = [len(effect.values) for effect in self.effects]
+        numbers = np.concatenate([np.stack(effect[2:], axis=1) for effect in self.effects])
         return make_frame(
             {
-                "column": np.repeat([e.column for e in parts], [len(e.values) for e in parts]),
-                "value": [value for e in parts for value in e.values.tolist()],
-                "log_odds": np.concatenate([e.log_odds for e in parts]),
-                "low": np.concatenate([e.low for e in parts]),
-                "high": np.concatenate([e.high for e in parts]),
+                "column": np.repeat([effect.column for effect in self.effects], sizes),
+                "value": [value for effect in self.effects for value in effect.values.tolist()],
+                **dict(zip(Effect._fields[2:], numbers.T, strict=True)),
             }
         )
 
@@ -205,14 +194,14 @@ class EffectsDisplay(Display):
         head = ("Column", "Lowest log-odds at", "", "Highest log-odds at", "")
         rows = []
         for effect in self.effects:
-            ends = (effect.log_odds.argmin(), effect.log_odds.argmax())
-            cells = [(_brief(effect.values[i]), f"{effect.log_odds[i]:+.2f}") for i in ends]
-            rows.append((shown(effect.column, 30), *cells[0], *cells[1]))
+            cells = []
+            for i in (effect.log_odds.argmin(), effect.log_odds.argmax()):
+                value = effect.values[i]
+                number = isinstance(value, float)
+                cells += [f"{value:.3g}" if number else shown(value, 20)]
+                cells += [f"{effect.log_odds[i]:+.2f}"]
+            rows.append((shown(effect.column, 30), *cells))
         return "\n".join(aligned([head, *rows]))
-
-
-def _brief(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else shown(value, 20)
 
 
 def _as_pandas(X: Any, model: LLPClassifier) -> Any:
@@ -223,18 +212,16 @@ def _as_pandas(X: Any, model: LLPClassifier) -> Any:
     return nw.from_native(X, eager_only=True).to_pandas()
 
 
-def _is_number(column: Any) -> bool:
-    return column.dtype.kind in "fiub"
-
-
 def _reference(column: Any) -> Any:
-    if _is_number(column):
+    """The median, or the most frequent level."""
+    if column.dtype.kind in "fiub":
         return column.astype(float).median()
     return column.mode().iloc[0]
 
 
 def _values(column: Any) -> NDArray[Any]:
-    if not _is_number(column):
+    """Numbers between extreme quantiles, or levels."""
+    if column.dtype.kind not in "fiub":
         return np.asarray(column.value_counts().index[:_LEVELS].astype(object))
     numbers = column.astype(float).dropna()
     if numbers.nunique() <= 2:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unbag._checks import check_choice
 from unbag._files import write_whole
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown
+from unbag.inference.grouped_rows import find_name
 from unbag.inference.groups import GroupEstimates
 from unbag.inference.sensitivity import GroupSensitivity
 from unbag.reports.drawing import (
@@ -68,20 +69,11 @@ class GroupsDisplay(SinglePicture):
         """
         return self.estimates.table if self.kind == "forest" else self.estimates.bags
 
-    @property
-    def _class(self) -> int:
-        names = [str(name) for name in self.estimates.classes]
-        if self.of is not None:
-            return names.index(str(self.of))
-        return 1 if len(names) == 2 else 0
-
     def _draw(self, ax: Any) -> None:
-        draw: dict[str, Callable[[Any, int], None]] = {
-            "forest": self._forest,
-            "tomography": self._tomography,
-            "density": self._density,
-        }
-        draw[self.kind](ax, self._class)
+        check_choice(self.kind, ("forest", "tomography", "density"), "kind")
+        classes = self.estimates.classes
+        c = int(len(classes) == 2) if self.of is None else find_name(self.of, classes, "class")
+        getattr(self, f"_{self.kind}")(ax, c)
 
     def _forest(self, ax: Any, c: int) -> None:
         e = self.estimates
@@ -92,7 +84,10 @@ class GroupsDisplay(SinglePicture):
         ax.plot(e.share[:, c], place, "o", color=BLUE, markersize=5)
         ax.plot(e.goodman.share[:, c], place, "x", color=ORANGE, markersize=5, label="Goodman")
         ax.set_yticks(place, [shown(name, 24) for name in e.groups])
-        ax.set(xlabel=f"share of {shown(e.classes[c], 24)}", xlim=(-0.02, 1.02))
+        # regression may be outside of what is possible
+        ends = np.clip([*e.goodman.share[:, c], 0.0, 1.0], -0.25, 1.25)
+        ax.set(xlabel=f"share of {shown(e.classes[c], 24)}", ylim=(-0.5, len(place) - 0.5))
+        ax.set_xlim(ends.min() - 0.02, ends.max() + 0.02)
         add_legend(ax, loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=3, fontsize=8)
 
     def _tomography(self, ax: Any, c: int) -> None:
@@ -179,69 +174,49 @@ def groups_page(
     command: str | None = None,
 ) -> None:
     """Write a page with tables and pictures of shares by group, and what would overturn them."""
-    columns = estimates.columns()
+    e, table = estimates, estimates.table
     rows = tuple(
         tuple(f"{v:.3f}" if isinstance(v, float) else shown(v) for v in row)
-        for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+        for row in table.itertuples(index=False)
     )
-    names = [
-        str(name)
-        for name in (estimates.classes[1:] if len(estimates.classes) == 2 else estimates.classes)
-    ]
-    kinds = ["forest", "density"] + (["tomography"] if len(estimates.groups) == 2 else [])
-    captions = {
+    shown_classes = e.classes[1:] if len(e.classes) == 2 else e.classes
+    kinds = {
         "forest": "Shares of {} with intervals, bounds and ecological regression.",
         "density": "Estimates of {} in each bag, weighted by size.",
         "tomography": "Possible shares of {} of each bag, and estimates.",
     }
     pictures = tuple(
-        Picture(
-            GroupsDisplay(estimates, kind, name).plot,
-            captions[kind].format(name),
-            captions[kind].format(name),
-        )
-        for name in names[:6]
-        for kind in kinds
+        Picture(GroupsDisplay(e, kind, of).plot, words.format(of), words.format(of))
+        for of in shown_classes[:6]
+        for kind, words in kinds.items()
+        if kind != "tomography" or len(e.groups) == 2
     )
-    notes = tuple(
-        Finding(note, "warning" if k == 0 else "note") for k, note in enumerate(estimates.notes)
-    )
-    table = NumberTable("Shares by group", tuple(columns), rows)
-    sections = [Section("shares", "Shares by group", notes, pictures, (table,))]
-    polarised = estimates.polarisation()
-    first = zip(
-        *(polarised[key].tolist() for key in ("group", "preferred", "probability")), strict=True
-    )
+    notes = (Finding(e.notes[0], "warning"), *(Finding(note, "note") for note in e.notes[1:]))
+    numbers = NumberTable("Shares by group", tuple(table), rows)
+    found = e.polarisation()
+    first = zip(found["group"], found["preferred"], found["probability"], strict=True)
     words = "; ".join(f"{g}: {c} (probability {p:.3f})" for g, c, p in first)
-    text = f"Preferred class of each group: {words}. Groups differ with probability {polarised['differs'][0]:.3f}."
-    sections.append(Section("polarisation", "Polarisation", (Finding(text),)))
-    for k, found in enumerate(sensitivities):
-        picture = Picture(GroupSensitivityDisplay(found).plot, found.what, found.summary)
-        section = Section(
-            f"sensitivity{k}", f"Sensitivity: {found.what}", (Finding(found.summary),), (picture,)
-        )
-        sections.append(section)
-    origin = provenance()
-    made = Origin(
-        command, repr(model), f"{versions_line(origin)}; {origin['machine']}; {origin['date']}"
-    )
-    facts = [
-        ("Bags", counted(len(estimates.bag_ids), "bag")),
-        ("Groups", str(len(estimates.groups))),
+    differs = f"Groups differ with probability {found['differs'][0]:.3f}."
+    polarised = Finding(f"Preferred class of each group: {words}. {differs}")
+    sections = [
+        Section("shares", "Shares by group", notes, pictures, (numbers,)),
+        Section("polarisation", "Polarisation", (polarised,)),
     ]
+    for k, one in enumerate(sensitivities):
+        picture = Picture(GroupSensitivityDisplay(one).plot, one.what, one.summary)
+        heading = f"Sensitivity: {one.what}"
+        sections.append(Section(f"sensitivity{k}", heading, (Finding(one.summary),), (picture,)))
+    c = int(len(e.classes) == 2)
     tiles = [
         Tile(
-            f"{shown(g, 24)}: {shown(names[0], 24)}",
-            percent(float(s), 1),
-            f"{percent(float(low), 1)} to {percent(float(high), 1)}",
+            f"{shown(group, 24)}: {shown(e.classes[c], 24)}",
+            percent(float(e.share[g, c]), 1),
+            f"{percent(float(e.low[g, c]), 1)} to {percent(float(e.high[g, c]), 1)}",
         )
-        for g, s, low, high in zip(
-            estimates.groups[:6],
-            *(
-                getattr(estimates, what)[:6, -1 if len(names) == 1 else 0]
-                for what in ("share", "low", "high")
-            ),
-            strict=True,
-        )
+        for g, group in enumerate(e.groups[:6])
     ]
+    facts = [("Bags", counted(len(e.bag_ids), "bag")), ("Groups", str(len(e.groups)))]
+    origin = provenance()
+    versions = f"{versions_line(origin)}; {origin['machine']}; {origin['date']}"
+    made = Origin(command, repr(model), versions)
     write_whole(path, make_page(title, facts, tiles, sections, made))

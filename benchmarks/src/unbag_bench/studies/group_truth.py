@@ -175,7 +175,7 @@ def by_covariates(t: Margins) -> Any:
 
 
 def by_goodman(t: Margins) -> Any:
-    from unbag.inference.regression import goodman_regression
+    from unbag.inference.grouped_rows import goodman_regression
 
     found = goodman_regression(t.inside, t.counts / t.counts.sum(axis=1, keepdims=True))
     return found.share, found.share - 1.96 * found.error, found.share + 1.96 * found.error
