@@ -60,7 +60,8 @@ class GroupedRows:
     @property
     def sizes(self) -> Floats:
         """Weights of the groups."""
-        return np.bincount(self.code, self.weights * self.multiplicity, len(self.names))
+        found = np.bincount(self.code, self.weights * self.multiplicity, len(self.names))
+        return found.astype(float)
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Bags and rows of some whole bags at a time."""

@@ -178,7 +178,7 @@ class GroupEstimates:
         """
         check_choice(kind, ("difference", "ratio"), "kind")
         places = [self._place(name, of) for name in (first, second)]
-        names = [f"{self.groups[g]} ({self.classes[c]})" for g, c in places]
+        names = (f"{self.groups[g]} ({self.classes[c]})" for g, c in places)
         one, other = (self.draws[:, g, c] for g, c in places)
         (least, most), (less, more) = ((self.least[at], self.most[at]) for at in places)
         if kind == "difference":
@@ -191,7 +191,8 @@ class GroupEstimates:
             estimate = np.median(found)
         larger = np.mean(one > other) + 0.5 * np.mean(one == other)
         numbers = (estimate, *interval(found, self.confidence_level), larger, *ends)
-        return Contrast(*names, kind, *map(float, numbers), self.confidence_level)
+        values: Any = (*names, kind, *map(float, numbers), self.confidence_level)
+        return Contrast(*values)
 
     def polarisation(self) -> dict[str, NDArray[Any]]:
         """The class that each group prefers, and how probable that is.
