@@ -38,7 +38,7 @@ def one_hot(frame):
 def test_it_is_the_model_of_labels(C, fit_intercept, sparse):
     frame, labels = draw()
     X = one_hot(frame)
-    X = csr_array(X) if sparse else X.toarray()
+    X = X if sparse else X.toarray()
     reference = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=1e-10, max_iter=10_000)
     reference.fit(X, labels)
     total = labels.sum() if fit_intercept else None

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, norm
 from scipy.optimize import minimize
-from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse import csr_array, diags_array, hstack, issparse
 from scipy.sparse.linalg import lsmr
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
@@ -52,8 +52,7 @@ class SumsFit:
     model : LogisticRegression
         Fitted, of the classes 0 and 1; for predictions, pipelines and files.
     covariance : ndarray of shape (n_coefficients, n_coefficients)
-        Of the coefficients and, if there is one, the intercept behind them: from randomness of the
-        labels and noise in the sums.
+        Of the coefficients and the intercept behind them, by random labels and noise in the sums.
     standard_errors : ndarray of shape (n_coefficients,)
         Of the same.
 
@@ -63,10 +62,8 @@ class SumsFit:
     >>> from unbag import logistic_from_sufficient_statistics
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> fit = logistic_from_sufficient_statistics(X, sums=[5.0], total=2)
-    >>> fit.model.predict(X)
-    array([0, 0, 1, 1])
-    >>> fit.covariance.shape, fit.standard_errors.shape
-    ((2, 2), (2,))
+    >>> fit.model.predict(X), fit.standard_errors.shape
+    (array([0, 0, 1, 1]), (2,))
     """
 
     model: LogisticRegression
@@ -77,10 +74,11 @@ class SumsFit:
     @cached_property
     def covariance(self) -> Floats:  # noqa: D102
         theta = np.append(self.model.coef_[0], self.model.intercept_)[: self._rows.shape[1]]
-        curvature = _curvature(self._rows, theta)
-        factor = cho_factor(curvature + np.diag(self._penalty))
-        half = cho_solve(factor, curvature + self._noise)
-        return cho_solve(factor, half.T)
+        p = expit(self._rows @ theta)
+        H = self._rows.T @ (diags_array(p * (1.0 - p)) @ self._rows)
+        H = H.toarray() if issparse(H) else H
+        factor = cho_factor(H + np.diag(self._penalty))
+        return cho_solve(factor, cho_solve(factor, H + self._noise).T)
 
     @property
     def standard_errors(self) -> Floats:  # noqa: D102
@@ -117,9 +115,8 @@ def logistic_from_sufficient_statistics(
     fit_intercept : bool, default=True
         Whether to fit an intercept, which needs ``total``.
     noise : number or array-like, optional
-        Standard deviation of the noise in the sums, one for all or one for each; or the covariance
-        of the noise in all sums and, behind them, in the total. Needed for sums beyond what labels
-        can give, and for the errors of the coefficients.
+        Standard deviation of the noise in the sums, one for all or one for each; or its covariance,
+        in all sums and, behind them, in the total.
     total_noise : float, default=0
         Standard deviation of the noise in the total, unless ``noise`` is a covariance.
     tol : float, default=1e-8
@@ -130,7 +127,6 @@ def logistic_from_sufficient_statistics(
     Returns
     -------
     fit : SumsFit
-        With the fitted ``model``, its ``covariance`` and ``standard_errors``.
 
     Examples
     --------
@@ -149,37 +145,35 @@ def logistic_from_sufficient_statistics(
     """
     names = list(X.columns) if hasattr(X, "columns") else None
     rows = check_array(X, accept_sparse="csr", dtype=np.float64)
+    rows = csr_array(rows) if issparse(rows) else rows
     n, d = rows.shape
     if not isinstance(C, Real) or not float(C) > 0:
         raise ValueError(f"C must be a positive number, or np.inf for no penalty, not {C!r}.")
-    target = _read_sums(sums, names, d)
+    target, words = _read_sums(sums, names, d), [repr(name) for name in names or range(d)]
     if fit_intercept:
         if total is None:
             raise ValueError(
                 "total, the number of positive rows, is needed for the intercept; without it use "
                 "fit_intercept=False."
             )
-        target = np.append(target, float(total))
+        target, words = np.append(target, float(total)), [*words, "the total"]
         ones = np.ones((n, 1))
-        rows = csr_array(hstack([rows, ones])) if issparse(rows) else np.hstack([rows, ones])
+        rows = hstack([rows, ones], format="csr") if issparse(rows) else np.hstack([rows, ones])
     covariance = _read_noise(noise, total_noise, d, fit_intercept)
-    _check_possible(rows, target, covariance, names, fit_intercept)
+    _check_possible(rows, target, covariance, words)
     penalty = np.full(len(target), 1 / float(C))
     penalty[d:] = 0.0
-    theta, n_iter = _solve(rows, target, penalty, tol, max_iter)
     model = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter)
-    model.classes_, model.n_iter_ = np.array([0, 1]), np.array([n_iter])
+    theta, model.n_iter_ = _solve(rows, target, penalty, tol, max_iter)
+    model.classes_, model.n_features_in_ = np.array([0, 1]), d
     model.coef_ = theta[None, :d].copy()
     model.intercept_ = theta[d:].copy() if fit_intercept else np.zeros(1)
-    model.n_features_in_ = d
     if names is not None:
         model.feature_names_in_ = np.asarray(names, dtype=object)
     return SumsFit(model, rows, covariance, penalty)
 
 
-def _solve(
-    rows: Any, target: Floats, penalty: Floats, tol: float, max_iter: int
-) -> tuple[Floats, int]:
+def _solve(rows: Any, target: Floats, penalty: Floats, tol: float, max_iter: int) -> Any:
     """Newton's method with conjugate gradients, which needs products with X only."""
     n = rows.shape[0]
 
@@ -193,31 +187,17 @@ def _solve(
         w = expit(scores) * expit(-scores)
         return (rows.T @ (w * (rows @ direction)) + penalty * direction) / n
 
-    found = minimize(
-        value,
-        np.zeros(len(target)),
-        jac=True,
-        hessp=curve,
-        method="trust-ncg",
-        options={"gtol": tol, "maxiter": int(max_iter)},
-    )
-    if np.abs(value(found.x)[1]).max() > tol:
+    options = {"gtol": tol, "maxiter": int(max_iter)}
+    start = np.zeros(len(target))
+    found = minimize(value, start, jac=True, hessp=curve, method="trust-ncg", options=options)
+    if np.abs(found.jac).max() > tol:
         warnings.warn(
             f"No coefficients were found within max_iter={max_iter} steps that give these sums; "
             "without a penalty there may be none, so use a smaller C.",
             ConvergenceWarning,
             stacklevel=3,
         )
-    return found.x, max(1, int(found.nit))
-
-
-def _curvature(rows: Any, theta: Floats) -> Floats:
-    scores = rows @ theta
-    w = expit(scores) * expit(-scores)
-    sparse = bool(issparse(rows))
-    weighed = rows.multiply(w[:, None]).tocsr() if sparse else w[:, None] * rows
-    found = rows.T @ weighed
-    return found.toarray() if sparse else np.asarray(found)
+    return found.x, np.array([max(1, int(found.nit))])
 
 
 def _read_sums(sums: Any, names: list[Any] | None, d: int) -> Floats:
@@ -265,45 +245,31 @@ def _read_noise(noise: Any, total_noise: float, d: int, fit_intercept: bool) -> 
     return np.diag(deviations**2)
 
 
-def _check_possible(
-    rows: Any, target: Floats, covariance: Floats, names: list[Any] | None, fit_intercept: bool
-) -> None:
-    """Refuse exact sums that no labels give."""
-    sparse = bool(issparse(rows))
-    above = rows.maximum(0) if sparse else np.maximum(rows, 0)
-    most = np.asarray(above.sum(axis=0)).ravel()
-    least = np.asarray(rows.sum(axis=0)).ravel() - most
-    slack = _ROUNDING * (most - least + 1)
-    wrong = ((target < least - slack) | (target > most + slack)) & (np.diag(covariance) == 0)
-    if wrong.any():
-        column = int(wrong.argmax())
-        is_total = fit_intercept and column == len(target) - 1
-        name = repr(column if names is None or is_total else names[column])
-        what = "The total" if is_total else f"The sum of column {name}"
-        raise ValueError(
-            f"{what} is {target[column]:g}, and labels of these rows give {least[column]:g} to "
-            f"{most[column]:g}; if it is noisy, say how much by noise=..."
-        )
-    if not covariance.any():
-        _check_agreement(rows, target, names, fit_intercept)
-
-
-def _check_agreement(
-    rows: Any, target: Floats, names: list[Any] | None, fit_intercept: bool
-) -> None:
-    """Refuse exact sums that contradict each other: columns add up to others, and sums do not.
+def _check_possible(rows: Any, target: Floats, covariance: Floats, words: list[str]) -> None:
+    """Refuse exact sums that no labels give, alone or together.
 
     What Xᵀy of no y comes near to is a combination of columns that is 0 in every row. If it is more
     in the sums than labels of 0 and 1 could make it, there are no such labels.
     """
-    left: Floats = target - rows.T @ lsmr(rows.T, target, atol=1e-10, btol=1e-10)[0]
-    most = np.maximum(rows @ left, 0).sum()
-    if target @ left - most <= _AGREE * max(1.0, norm(target)) * norm(left):
+    most = np.asarray((rows * (rows > 0)).sum(axis=0)).ravel()
+    least = np.asarray(rows.sum(axis=0)).ravel() - most
+    slack = _ROUNDING * (most - least + 1)
+    wrong = ((target < least - slack) | (target > most + slack)) & (np.diag(covariance) == 0)
+    if wrong.any():
+        j = int(wrong.argmax())
+        what = "The total" if words[j] == "the total" else f"The sum of column {words[j]}"
+        raise ValueError(
+            f"{what} is {target[j]:g}, and labels of these rows give {least[j]:g} to "
+            f"{most[j]:g}; if it is noisy, say how much by noise=..."
+        )
+    if covariance.any():
         return
-    words = [repr(name) for name in (names or range(len(target) - fit_intercept))]
-    words += ["the total"] * fit_intercept
-    concerned = [words[j] for j in np.flatnonzero(np.abs(left) > 1e-3 * np.abs(left).max())]
-    raise ValueError(
-        f"The sums contradict each other: columns of X add up to others, and their sums do not "
-        f"({listing(concerned)}); if they are noisy or rounded, say how much by noise=..."
-    )
+    left: Floats = target - rows.T @ lsmr(rows.T, target, atol=1e-10, btol=1e-10)[0]
+    gap = target @ left - np.maximum(rows @ left, 0).sum()
+    if gap > _AGREE * max(1.0, norm(target)) * norm(left):
+        concerned = np.flatnonzero(np.abs(left) > 1e-3 * np.abs(left).max())
+        raise ValueError(
+            "The sums contradict each other: columns of X add up to others, and their sums do not "
+            f"({listing(words[j] for j in concerned)}); if they are noisy or rounded, say how much "
+            "by noise=..."
+        )
