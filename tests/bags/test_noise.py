@@ -519,7 +519,7 @@ def test_a_frame_of_noisy_shares():
         ({"positives": "yes", "noise": "deviation"}, "The bag table has no column 'deviation'"),
         ({"positives": "yes", "noise": ["sd", "sd_no"]}, "or a list of 1 for as many columns"),
         ({"positives": "yes", "noise": "yes"}, "noise of bag 'a' is a standard deviation"),
-        ({"positives": "yes", "noise": -1}, "noise of bag 'a' is a standard deviation"),
+        ({"positives": "yes", "noise": -1}, "noise of bag '[ab]' is a standard deviation"),
     ],
 )
 def test_what_is_wrong_with_the_noise_of_a_frame_is_said(options, message):

@@ -43,7 +43,7 @@ def test_products_are_those_of_the_matrix(n_classes, effect):
     rows = TableEncoder().fit(data.X).encode(data.X[order])
     term = NumberTerm("numbers", ["a", "b", "c"], [0, 1, 2])
     term.fit(rows)
-    observation = CountObservation(bags.reordered(lambda index: index[order]))
+    observation = CountObservation(bags.reordered(order))
     design = Design([term], rows, bags.sizes)
     likelihood = DesignLikelihood(design, observation).with_bag_effect(effect)
     K = observation.n_outputs

@@ -24,7 +24,7 @@ def make_problem(X, y):
     rows = EncodedRows(X[order], np.empty((len(X), 0), dtype=np.int32))
     term = NumberTerm("numbers", [f"x{i}" for i in range(X.shape[1])], list(range(X.shape[1])))
     term.fit(rows)
-    observation = CountObservation(bags.reordered(lambda index: index[order]))
+    observation = CountObservation(bags.reordered(order))
     design = Design([term], rows, observation.sizes)
     return DesignLikelihood(design, observation), design
 

@@ -107,7 +107,7 @@ MANY = np.arange(240) % 3
 
 def assert_gradient_is_the_finite_difference(bags, loss, correction, prior):
     weights, shares = some_weights(bags), resolve_class_prior(prior, bags.class_shares)
-    risk = CorrectedRisk(weights, bags.membership, loss, shares, correction)
+    risk = CorrectedRisk(weights, bags, loss, shares, correction)
     scores = some_scores(bags, weights, MANY, 1 if bags.n_classes == 2 else bags.n_classes)
     assert_all_kinds(risk.class_risks(scores, MANY))
     value, gradient = risk.value_and_gradient(scores, MANY)
@@ -137,7 +137,7 @@ def test_gradient_is_the_finite_difference_for_three_classes(correction, prior):
 def test_value_is_the_definition(name, correction, prior):
     weights, loss = some_weights(BAGS), get_loss(name)
     prior = resolve_class_prior(prior, BAGS.class_shares)
-    risk = CorrectedRisk(weights, BAGS.membership, loss, prior, correction)
+    risk = CorrectedRisk(weights, BAGS, loss, prior, correction)
     scores = some_scores(BAGS, weights, PROBLEM, 1)
     expected = [
         naive_value(weights[p], BAGS, loss, prior, correction, f)
@@ -149,7 +149,7 @@ def test_value_is_the_definition(name, correction, prior):
 @both_corrections
 def test_value_is_the_definition_for_three_classes(correction):
     weights, loss, prior = some_weights(THREE), SoftmaxLoss(), np.array([0.5, 0.2, 0.3])
-    risk = CorrectedRisk(weights, THREE.membership, loss, prior, correction)
+    risk = CorrectedRisk(weights, THREE, loss, prior, correction)
     scores = some_scores(THREE, weights, PROBLEM, 3)
     found = risk.class_risks(scores, PROBLEM)
     for k, p in enumerate(PROBLEM):
@@ -165,18 +165,18 @@ def test_value_is_the_definition_for_three_classes(correction):
 def test_number_of_outputs_is_that_of_the_loss():
     balanced = [np.full(c, 1 / c) for c in (2, 3)]
     two, three = bag_weights(BAGS), bag_weights(THREE)
-    assert CorrectedRisk(two, BAGS.membership, get_loss("hinge"), balanced[0]).n_outputs == 1
-    assert CorrectedRisk(two, BAGS.membership, SoftmaxLoss(), balanced[0]).n_outputs == 2
-    assert CorrectedRisk(three, THREE.membership, SoftmaxLoss(), balanced[1]).n_outputs == 3
+    assert CorrectedRisk(two, BAGS, get_loss("hinge"), balanced[0]).n_outputs == 1
+    assert CorrectedRisk(two, BAGS, SoftmaxLoss(), balanced[0]).n_outputs == 2
+    assert CorrectedRisk(three, THREE, SoftmaxLoss(), balanced[1]).n_outputs == 3
     with pytest.raises(ValueError, match="two classes and there are 3"):
-        CorrectedRisk(three, THREE.membership, get_loss("hinge"), balanced[1])
+        CorrectedRisk(three, THREE, get_loss("hinge"), balanced[1])
 
 
 def test_softmax_of_two_outputs_is_the_logistic_risk_of_their_difference():
     weights, prior = some_weights(BAGS), np.array([0.3, 0.7])
     scores = some_scores(BAGS, weights, PROBLEM, 2)
-    softmax = CorrectedRisk(weights, BAGS.membership, SoftmaxLoss(), prior)
-    logistic = CorrectedRisk(weights, BAGS.membership, get_loss("logistic"), prior)
+    softmax = CorrectedRisk(weights, BAGS, SoftmaxLoss(), prior)
+    logistic = CorrectedRisk(weights, BAGS, get_loss("logistic"), prior)
     value, gradient = logistic.value_and_gradient(scores[:, 1:] - scores[:, :1], PROBLEM)
     value_of_two, gradient_of_two = softmax.value_and_gradient(scores, PROBLEM)
     np.testing.assert_allclose(value_of_two, value, atol=1e-12)
@@ -192,10 +192,10 @@ def test_each_column_sees_the_weights_of_its_own_problem_only(correction):
     weights, prior = some_weights(BAGS), np.array([0.4, 0.6])
     loss = get_loss("logistic")
     scores = some_scores(BAGS, weights, PROBLEM, 1)
-    together = CorrectedRisk(weights, BAGS.membership, loss, prior, correction)
+    together = CorrectedRisk(weights, BAGS, loss, prior, correction)
     value, gradient = together.value_and_gradient(scores, PROBLEM)
     for k, p in enumerate(PROBLEM):
-        alone = CorrectedRisk(weights[p], BAGS.membership, loss, prior, correction)
+        alone = CorrectedRisk(weights[p], BAGS, loss, prior, correction)
         one = alone.value_and_gradient(scores[k : k + 1], np.zeros(1, dtype=np.intp))
         np.testing.assert_allclose(one[0], value[k : k + 1], rtol=1e-14)
         np.testing.assert_allclose(one[1], gradient[k : k + 1], rtol=1e-14)
@@ -208,8 +208,8 @@ def test_a_bag_of_weight_zero_is_a_bag_that_is_not_there(correction):
     scores = some_scores(BAGS, weights[None], np.zeros(30, dtype=np.intp), 1)
     problem = np.zeros(30, dtype=np.intp)
     loss = get_loss("logistic")
-    whole = CorrectedRisk(weights, BAGS.membership, loss, prior, correction)
-    part = CorrectedRisk(bag_weights(kept), kept.membership, loss, prior, correction)
+    whole = CorrectedRisk(weights, BAGS, loss, prior, correction)
+    part = CorrectedRisk(bag_weights(kept), kept, loss, prior, correction)
     value, gradient = whole.value_and_gradient(scores, problem)
     value_of_part, gradient_of_part = part.value_and_gradient(scores[:, :, rows], problem)
     np.testing.assert_allclose(value, value_of_part, atol=1e-14)
@@ -233,7 +233,7 @@ def along_a_line(c, correction):
     scores = np.where(other, side * t[:, None], 0.5 * side)[:, None]
     problem = np.zeros(len(t), dtype=np.intp)
     W = bag_weights(PAIR)
-    risk = CorrectedRisk(W, PAIR.membership, get_loss("hinge"), np.eye(2)[c], correction)
+    risk = CorrectedRisk(W, PAIR, get_loss("hinge"), np.eye(2)[c], correction)
     value, gradient = risk.value_and_gradient(scores, problem)
     slope = side * gradient[:, 0, other].sum(axis=1)
     return risk.class_risks(scores, problem)[:, c], value, slope
@@ -279,7 +279,7 @@ def test_classes_are_bent_one_by_one_and_problem_by_problem():
     mixed = bag_weights(PAIR)
     half = np.array([[1.5, 0.0], [-0.5, 1.0]])
     bags, prior = PAIR, np.array([0.5, 0.5])
-    risk = CorrectedRisk(np.stack([pure, mixed, half]), bags.membership, get_loss("hinge"), prior)
+    risk = CorrectedRisk(np.stack([pure, mixed, half]), bags, get_loss("hinge"), prior)
     problem = np.arange(3)
     # a loss of 0.03 against class 0 in the first bag, of 0.02 against class 1 in the second
     scores = np.where(bags.index == 1, 0.98, -0.97)[None, None].repeat(3, axis=0)
@@ -310,7 +310,7 @@ def test_on_labels_the_risk_is_the_balanced_log_loss(correction, n_classes):
     full = np.stack(columns)
     scores = full[:, 1:] - full[:, :1] if n_classes == 2 else full
     W = bag_weights(bags)
-    risk = CorrectedRisk(W, bags.membership, loss, np.full(n_classes, 1 / n_classes), correction)
+    risk = CorrectedRisk(W, bags, loss, np.full(n_classes, 1 / n_classes), correction)
     found = risk.value(scores, np.zeros(4, dtype=np.intp))
     chance = SoftmaxLoss().probability(full)
     weight = (1 / np.bincount(labels))[labels]
@@ -331,7 +331,7 @@ def test_pure_bags_are_not_bent_by_rounding(of_bag):
     scores = full[:, 1:] - full[:, :1] if n_classes == 2 else full
     prior, problem = np.full(n_classes, 1 / n_classes), np.zeros(1, dtype=np.intp)
     values = [
-        CorrectedRisk(W, bags.membership, get_loss("logistic", n_classes), prior, correction).value(
+        CorrectedRisk(W, bags, get_loss("logistic", n_classes), prior, correction).value(
             scores, problem
         )
         for correction in ("none", "nonnegative")
@@ -341,7 +341,7 @@ def test_pure_bags_are_not_bent_by_rounding(of_bag):
 
 def test_unknown_correction_is_refused_with_the_choices():
     with pytest.raises(ValueError, match="must be one of 'nonnegative', 'none', not 'relu'"):
-        CorrectedRisk(np.eye(2), PAIR.membership, get_loss("hinge"), np.full(2, 0.5), "relu")
+        CorrectedRisk(np.eye(2), PAIR, get_loss("hinge"), np.full(2, 0.5), "relu")
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def test_huge_scores_give_finite_values_and_gradients(name, correction, dtype):
     rng = np.random.default_rng(0)
     scores = rng.choice([-1e4, 0, 1e4], size=(60, 1, BAGS.n_instances)).astype(dtype)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        risk = CorrectedRisk(weights, BAGS.membership, loss, prior, correction, like=scores)
+        risk = CorrectedRisk(weights, BAGS, loss, prior, correction, like=scores)
         value, gradient = risk.value_and_gradient(scores, PROBLEM)
     assert np.isfinite(gradient).all()
     expected = [
@@ -371,10 +371,8 @@ def test_huge_scores_give_finite_values_and_gradients(name, correction, dtype):
 def test_single_precision_agrees_with_double_and_keeps_its_type(name):
     weights, prior, loss = some_weights(BAGS), np.array([0.4, 0.6]), get_loss(name)
     scores = some_scores(BAGS, weights, PROBLEM, 1)
-    single = CorrectedRisk(
-        weights, BAGS.membership, loss, prior, like=scores[:0].astype(np.float32)
-    )
-    double = CorrectedRisk(weights, BAGS.membership, loss, prior)
+    single = CorrectedRisk(weights, BAGS, loss, prior, like=scores[:0].astype(np.float32))
+    double = CorrectedRisk(weights, BAGS, loss, prior)
     value, gradient = single.value_and_gradient(scores.astype(np.float32), PROBLEM)
     expected_value, expected_gradient = double.value_and_gradient(scores, PROBLEM)
     assert gradient.dtype == np.float32
@@ -506,7 +504,7 @@ def resampled_risks(bag_model):
             weights = np.stack([*weights, plain_weights(bags, bag_model)])
             for j, name in enumerate(MEASURED):
                 loss = LOSSES[name]
-                risk = CorrectedRisk(weights, bags.membership, loss, np.full(2, 0.5), "none")
+                risk = CorrectedRisk(weights, bags, loss, np.full(2, 0.5), "none")
                 found[k, i, :, j, :2] = risk.class_risks(scores, problem)
                 found[k, i, :, j, 2] = risk.value(scores, problem)
     return found
@@ -545,12 +543,12 @@ def test_corrected_risk_of_three_classes_averages_to_the_true_risk():
         scores = (score @ draw.X.T)[None]
         W = bag_weights(bags)
         corrected.append(
-            CorrectedRisk(W, bags.membership, loss, prior, "none").class_risks(scores, problem)[0]
+            CorrectedRisk(W, bags, loss, prior, "none").class_risks(scores, problem)[0]
         )
         # as if every instance had the label that is most frequent in its bag
         label = np.eye(3)[bags.proportions.argmax(axis=1)]
         W = label / label.sum(axis=0)
-        risk = CorrectedRisk(W, bags.membership, loss, prior, "none")
+        risk = CorrectedRisk(W, bags, loss, prior, "none")
         plain.append(risk.class_risks(scores, problem)[0])
     labels = np.repeat(np.arange(3), 100_000)
     X = draw.means[labels] + rng.normal(size=(len(labels), 2))
@@ -571,7 +569,7 @@ def test_blocks_of_instances_change_nothing(monkeypatch, n_classes):
     W = bag_weights(bags)
     prior = np.full(n_classes, 1 / n_classes)
     loss = get_loss("logistic", n_classes)
-    risk = CorrectedRisk(np.stack([W, W / 2]), bags.membership, loss, prior)
+    risk = CorrectedRisk(np.stack([W, W / 2]), bags, loss, prior)
     scores = rng.normal(size=(4, risk.n_outputs, 501))
     problem = np.array([0, 1, 1, 0])
     whole = risk.value_and_gradient(scores, problem)

@@ -40,7 +40,7 @@ def risk_of(data, loss="logistic", correction="nonnegative", like=None, held_out
         tables.append(table)
     prior = np.full(bags.n_classes, 1 / bags.n_classes)
     loss = get_loss(loss, bags.n_classes)
-    return CorrectedRisk(np.stack(tables), bags.membership, loss, prior, correction, like)
+    return CorrectedRisk(np.stack(tables), bags, loss, prior, correction, like)
 
 
 class Quadratic:
@@ -150,7 +150,7 @@ def test_three_classes_are_minimised_as_by_scipy(name):
 def test_pure_bags_give_balanced_logistic_regression():
     bags = check_bag_target(DATA.labels)
     objective = CorrectedRisk(
-        decontamination_weights(bags), bags.membership, get_loss("logistic"), np.array([0.5, 0.5])
+        decontamination_weights(bags), bags, get_loss("logistic"), np.array([0.5, 0.5])
     )
     space = LinearSpace(DATA.X, 1)
     solution = minimise(objective, space, PENALTIES, one_problem(PENALTIES), tol=1e-10)
@@ -166,7 +166,7 @@ def test_hinge_loss_of_pure_bags_reaches_the_support_vector_machine_in_spite_of_
     bags = check_bag_target(DATA.labels)
     weight = (0.5 / bags.sizes)[DATA.labels]
     objective = CorrectedRisk(
-        decontamination_weights(bags), bags.membership, get_loss("hinge"), np.array([0.5, 0.5])
+        decontamination_weights(bags), bags, get_loss("hinge"), np.array([0.5, 0.5])
     )
     space, sign = LinearSpace(DATA.X, 1), 2 * DATA.labels - 1
     solution = minimise(objective, space, PENALTIES, one_problem(PENALTIES), max_iter=500)

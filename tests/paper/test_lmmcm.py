@@ -78,7 +78,7 @@ def test_solution_is_a_minimum_of_the_corrected_risk():
     K = rbf_kernel(DATA.X, gamma=0.3)
     bags = check_bag_target(DATA.y)
     W = bag_weights(bags, method="pairs")
-    risk = CorrectedRisk(W, bags.membership, get_loss("logistic"), HALF, "none")
+    risk = CorrectedRisk(W, bags, get_loss("logistic"), HALF, "none")
 
     def value(coef):
         return risk.value((coef @ K)[None, None], FIRST)[0] + ALPHA * coef @ K @ coef
@@ -91,7 +91,7 @@ def test_solution_is_a_minimum_of_the_corrected_risk():
 def test_nonnegative_correction_keeps_class_risks_up():
     bags = check_bag_target(DATA.y)
     W = bag_weights(bags)
-    risk = CorrectedRisk(W, bags.membership, get_loss("logistic"), HALF, "none")
+    risk = CorrectedRisk(W, bags, get_loss("logistic"), HALF, "none")
     lowest = {}
     for correction in ("nonnegative", "none"):
         model = LMMCMClassifier(1e-5, correction=correction).fit(DATA.X, DATA.y)
@@ -189,7 +189,7 @@ def test_pooled_selection_keeps_class_risks_from_turning_negative():
     bags = check_bag_target(data.y)
     W, even = decontamination_weights(bags), np.array([0.5, 0.5])
     free, bounded = (
-        CorrectedRisk(W, bags.membership, get_loss("logistic"), even, correction).value(
+        CorrectedRisk(W, bags, get_loss("logistic"), even, correction).value(
             model.out_of_fold_scores_[None, None], FIRST
         )[0]
         for correction in ("none", "nonnegative")
@@ -256,7 +256,7 @@ def test_batched_search_equals_fits_one_by_one(settings, selection):
             prior = bags.class_shares
             offset = np.log(prior[1] / prior[0])
         W = bag_weights(bags, method=method)
-        risk = CorrectedRisk(W, bags.membership, get_loss("logistic"), prior, correction)
+        risk = CorrectedRisk(W, bags, get_loss("logistic"), prior, correction)
         return risk.value((scores + offset)[None, None], FIRST)[0]
 
     for train, test in BagKFold(5).split(DATA.X, DATA.y):

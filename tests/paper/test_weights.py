@@ -245,7 +245,7 @@ def test_pair_weights_give_the_risk_of_the_paper(bag_model, name, data, seed):
         bag_weights(bags, method="pairs", bag_model=bag_model),
         pair_weights(bags, pairing, bag_model),
     ):
-        risk = CorrectedRisk(W, bags.membership, LOSSES[name], np.full(2, 0.5), "none")
+        risk = CorrectedRisk(W, bags, LOSSES[name], np.full(2, 0.5), "none")
         found = risk.value(scores[None, None], np.zeros(1, dtype=np.intp))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 

@@ -37,7 +37,7 @@ def test_risk_is_that_of_class_means(n_classes, sizes):
         expected += (q @ means - X.mean(axis=0)) @ theta.mean(axis=0)
     scores = (f[1:] - f[:1])[None] if n_classes == 2 else f[None]
     loss, once = get_loss("logistic", n_classes), np.ones(n_classes)
-    risk = CorrectedRisk(mean_map_weights(bags), bags.membership, loss, once, "none")
+    risk = CorrectedRisk(mean_map_weights(bags), bags, loss, once, "none")
     np.testing.assert_allclose(risk.value(scores, ONE)[0], expected)
 
 

@@ -6,7 +6,7 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -39,14 +39,6 @@ _NO_SETS = (
 
 # Proportions closer together than this differ by rounding only.
 SAME_PROPORTION = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Membership:
-    """Who is in which bag."""
-
-    index: NDArray[np.intp]
-    sizes: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +133,8 @@ class Bags:
 
     @property
     def clipped_proportions(self) -> NDArray[np.float64]:
-        """Proportions inside [0, 1], for methods that cannot do with any others.
-
-        Clipping noisy proportions biases what is estimated from them; exact ones stay as they are.
-        """
+        """Proportions clipped to [0, 1], for methods that need that; noisy ones are then biased."""
         return self.proportions if self.noise is None else _clip(self.proportions)
-
-    @property
-    def membership(self) -> Membership:
-        """Who is in which bag, and nothing else."""
-        return Membership(self.index, self.sizes)
 
     def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Mean of ``values`` over each bag.
@@ -192,14 +176,11 @@ class Bags:
     def draws(self, bag_model: BagModel) -> NDArray[np.float64]:
         """Count the independent draws in each bag under one of the paper's two bag models.
 
-        Under ``"instances"`` (IIM) these are the instances. Under ``"bags"`` (IBM) instances of
-        a bag may depend on each other in any way, so that a bag counts once, however large;
-        rows of known label are no bag and still count one by one.
-
         Parameters
         ----------
         bag_model : {"instances", "bags"}
-            What is independent.
+            What is independent (IIM, IBM). With ``"bags"`` each counts once, however large; rows of
+            known label still count one by one.
 
         Returns
         -------
@@ -211,21 +192,21 @@ class Bags:
             return self.sizes.astype(float)
         return np.where(self.labelled, self.sizes, 1).astype(float)
 
-    def reordered(self, arrange: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Bags:
+    def reordered(self, order: NDArray[np.intp]) -> Bags:
         """Give the same bags, of instances in another order.
 
         Parameters
         ----------
-        arrange : callable
-            Brings an array with a line for every instance into the new order.
+        order : ndarray of int, shape (n_instances,)
+            The instance that each place gets.
 
         Returns
         -------
         bags : Bags
             The same bags.
         """
-        times = None if self.multiplicity is None else arrange(self.multiplicity)
-        return replace(self, index=arrange(self.index), multiplicity=times)
+        times = None if self.multiplicity is None else self.multiplicity[order]
+        return replace(self, index=self.index[order], multiplicity=times)
 
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
         """Cut bags where their rows have different part numbers.
@@ -394,31 +375,20 @@ def _bags_from_labels(y: Any) -> Bags:
 
 def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     """Join all bags marked ``single`` into one bag per class, behind the others."""
-    n_other = int((~single).sum())
-    present, place = np.unique(bags.proportions[single].argmax(axis=1), return_inverse=True)
+    others, own = np.flatnonzero(~single), np.flatnonzero(single)
+    classes = bags.proportions[own].argmax(axis=1)
+    present, first, place = np.unique(classes, return_index=True, return_inverse=True)
     position = np.empty(bags.n_bags, dtype=np.intp)
-    position[~single] = np.arange(n_other)
-    position[single] = n_other + place
-    index = position[bags.index]
+    position[others], position[own] = np.arange(len(others)), len(others) + place
+    kept, index = bags.take(np.append(others, own[first]))[0], position[bags.index]
     names = [f"rows labelled {bags.class_names[c]}" for c in present]
-    noise = limits = None
-    if bags.limits is not None:
-        pure = bags.limits[:0].shape[1:]
-        limits = np.concatenate([bags.limits[~single], np.zeros((len(present), *pure))])
-    if bags.noise is not None:
-        none = np.zeros((len(present), bags.n_classes, bags.n_classes))
-        noise = np.concatenate([bags.noise[~single], none])
-    return Bags(
+    return replace(
+        kept,
         index=index,
-        ids=np.array([*bags.ids[~single], *names], dtype=object),
+        ids=np.array([*bags.ids[others], *names], dtype=object),
         sizes=_sizes(index, bags.multiplicity),
-        proportions=np.vstack([bags.proportions[~single], np.eye(bags.n_classes)[present]]),
-        classes=bags.classes,
-        labelled=np.arange(n_other + len(present)) >= n_other,
-        noise=noise,
-        names=bags.names,
+        labelled=np.arange(kept.n_bags) >= len(others),
         multiplicity=bags.multiplicity,
-        limits=limits,
     )
 
 

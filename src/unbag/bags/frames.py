@@ -34,7 +34,7 @@ from unbag.bags.inconsistencies import (
 from unbag.bags.joining import WORDS, JoinError, Match, check_ignore, match_bags
 from unbag.bags.labels import read_class_numbers
 from unbag.bags.shares import check_multiplicity, exact_bags
-from unbag.bags.targets import bag_target, with_fields
+from unbag.bags.targets import make_target, read_labels
 
 
 def bags_from_frame(
@@ -244,53 +244,34 @@ class MatchedTables:
 
     def target(self, number_bags: bool) -> NDArray[np.void]:
         """Target of every instance, its bag named by a number or by its key."""
-        match, values, deviation = self.match, self.values, self.deviation
+        match, several = self.match, len(self.columns) > 1
+        values, deviation, ends, known = self.values, self.deviation, None, self.labels
         if self.limits is not None:
-            return self._target_of_sets(np.arange(len(match.ids)) if number_bags else match.ids)
-        if self.are_counts:
+            if (self.sizes > match.sizes).any():
+                raise ValueError("Where counts are hidden, all rows of a bag are needed.")
+            limits = self.limits if several else self.limits[:, 0]
+            ends = [limits[..., 0], limits[..., 1]]
+            deviation = None if deviation is None else deviation[:, -1]
+        elif self.are_counts:
             values = values / self.sizes[:, None]
             deviation = None if deviation is None else deviation / self.sizes[:, None]
-        elif len(self.columns) > 1:
+        elif several:
             exact = exact_bags(deviation, len(values))
             # what rounding made of shares that sum to 1, which checks have seen
             values = np.where(exact[:, None], values / values.sum(axis=1, keepdims=True), values)
-        shape = (-1,) if len(self.columns) == 1 else values.shape
-        values = values.reshape(shape)
-        deviation = None if deviation is None else deviation.reshape(shape)
-        ids = np.arange(len(match.ids)) if number_bags else match.ids
-        names = self.columns if len(self.columns) > 1 else None
-        if self.labels is None:
-            y = bag_target(ids, values, noise=deviation, class_names=names)[match.codes]
-            y["size"] = match.sizes[match.codes]
-            return (
-                y if self.multiplicity is None else with_fields(y, multiplicity=self.multiplicity)
-            )
-        known = self.labels if match.rows is None else self.labels[match.rows]
-        codes = match.codes
-        noise = None if deviation is None else deviation[codes]
-        return bag_target(
-            ids[codes],
-            values[codes],
-            labels=known,
-            noise=noise,
-            class_names=names,
-            multiplicity=self.multiplicity,
-        )
-
-    def _target_of_sets(self, ids: NDArray[Any]) -> NDArray[np.void]:
-        assert self.limits is not None
-        codes, several = self.match.codes, len(self.columns) > 1
-        if (self.sizes > self.match.sizes).any():
-            raise ValueError("Where counts are hidden, all rows of a bag are needed.")
-        limits = self.limits[codes] if several else self.limits[codes, 0]
-        return bag_target(
-            ids[codes],
-            low=limits[..., 0],
-            high=limits[..., 1],
-            labels=self.labels,
-            noise=None if self.deviation is None else self.deviation[codes, -1],
-            class_names=self.columns if several else None,
-            multiplicity=self.multiplicity,
+        if not several:
+            values, deviation = values[:, 0], None if deviation is None else deviation.reshape(-1)
+        if known is not None:
+            known = read_labels(known if match.rows is None else known[match.rows])
+        return make_target(
+            match.codes,
+            np.arange(len(match.ids)) if number_bags else match.ids,
+            None if ends is not None else values,
+            deviation,
+            ends,
+            known,
+            self.multiplicity,
+            self.columns if several else None,
         )
 
 

@@ -123,26 +123,14 @@ def bag_target(
     is_set = low is not None or high is not None
     if (proportion is not None) + (counts is not None) + is_set != 1:
         raise ValueError("Give either proportion, or counts, or low and high, and no two of these.")
-    times = np.ones(len(codes), dtype=np.int64)
-    if multiplicity is not None:
-        times = check_multiplicity(multiplicity, len(codes))
-    inside = codes >= 0
-    sizes = np.bincount(codes[inside], times[inside], len(ids)).astype(np.int64)
+    check_choice(limits, ("counts", "shares"), "limits")
+    times = None if multiplicity is None else check_multiplicity(multiplicity, len(codes))
+    sizes = _count_instances(codes, times, len(ids))
+    ends = shares = None
     if is_set:
-        ends = [_limits(value, codes, ids) for value in (low, high)]
-        least, most = np.broadcast_arrays(*ends)
-        if limits == "shares":
-            size = sizes.reshape(-1, *[1] * (least.ndim - 1))
-            least, most = least * size, most * size
-        else:
-            check_choice(limits, ("counts", "shares"), "limits")
+        ends = np.broadcast_arrays(*(_limits(value, codes, ids) for value in (low, high)))
+        ends = [end * _aligned(sizes, end) for end in ends] if limits == "shares" else ends
         deviation = _noise_per_bag(noise, np.zeros(len(ids)), codes, ids)
-        noisy = np.zeros(len(ids), dtype=bool) if deviation is None else deviation > 0
-        least, most = check_sets(least, most, sizes, ids, noisy)
-        if known is not None:
-            raise ValueError("labels cannot be given together with low and high.")
-        shares = expected_shares(least, most, sizes)
-        deviation = None if deviation is None else deviation / sizes
     elif counts is None:
         shares = _per_bag(proportion, codes, ids, "proportion")
         deviation = _noise_per_bag(noise, shares, codes, ids)
@@ -150,60 +138,70 @@ def bag_target(
         numbers = _per_bag(counts, codes, ids, "counts")
         deviation = _noise_per_bag(noise, numbers, codes, ids)
         _check_counts(numbers, sizes, ids, deviation)
-        size = sizes.reshape(-1, *[1] * (numbers.ndim - 1))
-        shares = numbers / size
-        deviation = None if deviation is None else deviation / size
+        size = _aligned(sizes, numbers)
+        shares, deviation = numbers / size, None if deviation is None else deviation / size
+    return make_target(codes, ids, shares, deviation, ends, known, times, class_names)
+
+
+def make_target(
+    codes: NDArray[np.intp],
+    ids: NDArray[Any],
+    shares: NDArray[np.float64] | None,
+    deviation: NDArray[np.float64] | None = None,
+    limits: Sequence[NDArray[np.float64]] | None = None,
+    known: NDArray[np.int64] | None = None,
+    times: NDArray[np.int64] | None = None,
+    class_names: Sequence[Any] | None = None,
+) -> NDArray[np.void]:
+    """The target of rows in the bags ``codes``, by the shares or limits of counts of each bag."""
+    sizes = _count_instances(codes, times, len(ids))
+    if deviation is not None:
+        check_noise(deviation, ids)
+    low = high = None
+    if limits is not None:
+        noisy = np.zeros(len(ids), dtype=bool) if deviation is None else deviation > 0
+        low, high = check_sets(*limits, sizes, ids, noisy)
+        if known is not None:
+            raise ValueError("labels cannot be given together with low and high.")
+        shares = expected_shares(low, high, sizes)
+        deviation = None if deviation is None else deviation / sizes
+    assert shares is not None
     shares = check_shares(shares, ids, deviation)
-    if known is not None:
-        y = _with_labels(codes, ids, sizes, shares, known, deviation, times)
+    metadata = {} if class_names is None else {CLASS_NAMES: _read_names(class_names, shares)}
+    if known is None:
+        each = (ids, shares, sizes, deviation, low, high)
+        columns = [None if values is None else values[codes] for values in each]
     else:
-        noise = None if deviation is None else deviation[codes]
-        y = _fill_target(ids[codes], shares[codes], sizes[codes], noise)
-    if is_set:
-        y = with_fields(y, low=least[codes], high=most[codes])
-    if multiplicity is not None:
-        y = with_fields(y, multiplicity=times)
-    return y if class_names is None else name_classes(y, class_names)
+        own = _with_labels(codes, ids, sizes, shares, known, deviation, times)
+        columns = [*own, None, None]
+    names = ("bag", "proportion", "size", "noise", "low", "high", "multiplicity")
+    given = {n: v for n, v in zip(names, [*columns, times], strict=True) if v is not None}
+    fields = [(name, values.dtype, values.shape[1:]) for name, values in given.items()]
+    y = np.empty(len(codes), dtype=row_type(fields, **metadata))
+    for name, values in given.items():
+        y[name] = values
+    return y
 
 
-def name_classes(y: NDArray[np.void], names: Sequence[Any]) -> NDArray[np.void]:
-    """Give a target names of its classes, which stay with it when rows are taken."""
-    shape = y.dtype["proportion"].shape
-    n_classes = shape[0] if shape else 2
+def _count_instances(codes: Any, times: Any, n_bags: int) -> NDArray[np.int64]:
+    inside = codes >= 0
+    own = None if times is None else times[inside]
+    return np.bincount(codes[inside], own, n_bags).astype(np.int64)
+
+
+def _aligned(sizes: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
+    """Sizes of bags in the shape of values that have a column for each class, or none."""
+    return sizes.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _read_names(names: Sequence[Any], shares: NDArray[np.float64]) -> tuple[str, ...]:
+    n_classes = 2 if shares.ndim == 1 else shares.shape[1]
     texts = tuple(map(str, names))
     if len(set(texts)) != n_classes or len(texts) != n_classes:
         raise ValueError(
             f"class_names must be {n_classes} different names, one for each class, not {names!r}."
         )
-    return y.astype(row_type(y.dtype.descr, **{CLASS_NAMES: texts}))
-
-
-def with_fields(y: NDArray[np.void], **values: NDArray[Any]) -> NDArray[np.void]:
-    """The same target with more fields."""
-    fields = [*y.dtype.descr, *((name, own.dtype, own.shape[1:]) for name, own in values.items())]
-    wider = np.empty(len(y), dtype=row_type(fields, **dict(y.dtype.metadata or {})))
-    for name in y.dtype.names or ():
-        wider[name] = y[name]
-    for name, own in values.items():
-        wider[name] = own
-    return wider
-
-
-def _fill_target(
-    bag: NDArray[Any],
-    proportion: NDArray[np.float64],
-    size: NDArray[np.int64],
-    noise: NDArray[np.float64] | None,
-) -> NDArray[np.void]:
-    shape = proportion.shape[1:]
-    fields = [("bag", bag.dtype), ("proportion", float, shape), ("size", np.int64)]
-    if noise is not None:
-        fields.append(("noise", float, shape))
-    y = np.empty(len(bag), dtype=row_type(fields))
-    y["bag"], y["proportion"], y["size"] = bag, proportion, size
-    if noise is not None:
-        y["noise"] = noise
-    return y
+    return texts
 
 
 def _is_missing(value: Any) -> bool:
@@ -343,7 +341,6 @@ def _noise_per_bag(
         deviation = np.full(len(ids), noise, dtype=float)
     else:
         deviation = _per_bag(noise, codes, ids, "noise")
-    check_noise(deviation, ids)
     if deviation.ndim < values.ndim:
         deviation = np.repeat(deviation[:, None], values.shape[1], axis=1)
     if deviation.shape != values.shape:
@@ -361,17 +358,16 @@ def _check_counts(
     ids: NDArray[Any],
     noise: NDArray[np.float64] | None,
 ) -> None:
-    total = counts if counts.ndim == 1 else counts.sum(axis=1)
-    exact = exact_bags(noise, len(ids))
-    wrong = ~np.isfinite(total) | ((counts.reshape(len(ids), -1) < 0).any(axis=1) & exact)
+    table = counts.reshape(len(ids), -1)
+    total, exact = table.sum(axis=1), exact_bags(noise, len(ids))
+    wrong = ~np.isfinite(total) | ((table < 0).any(axis=1) & exact)
     if wrong.any():
         unless = "finite and not negative" if exact[wrong][0] else "finite"
         raise ValueError(f"The counts of bag {bag_name(ids[wrong][0])} must be {unless}.")
-    table = counts.reshape(len(ids), -1)
-    fractional = (np.abs(table - np.round(table)) > _ROUNDING).any(axis=1) & exact
-    if fractional.any():
-        bag = int(fractional.argmax())
-        number = table[bag][np.abs(table[bag] - np.round(table[bag])) > _ROUNDING][0]
+    off = (np.abs(table - np.round(table)) > _ROUNDING) & exact[:, None]
+    if off.any():
+        bag, column = np.argwhere(off)[0]
+        number = table[bag, column]
         raise ValueError(
             f"The counts of bag {bag_name(ids[bag])} hold {number:g}, which is not a whole number: if "
             "noise was added to them, give its standard deviation by noise=...; if they are "
@@ -412,9 +408,9 @@ def _with_labels(
     shares: NDArray[np.float64],
     known: NDArray[np.int64],
     noise: NDArray[np.float64] | None,
-    times: NDArray[np.int64],
-) -> NDArray[np.void]:
-    """Take the rows of known label out of their bags, as pure bags of one row each.
+    times: NDArray[np.int64] | None,
+) -> list[Any]:
+    """Bag, proportion, size and noise of rows, those of known label as pure bags of their own.
 
     The noise in the number of instances stays what it was, and so grows as a share of the rest.
     """
@@ -425,7 +421,7 @@ def _with_labels(
     labelled = known >= 0
     inside = labelled & (codes >= 0)
     taken = np.zeros((len(ids), n_classes))
-    np.add.at(taken, (codes[inside], known[inside]), times[inside])
+    np.add.at(taken, (codes[inside], known[inside]), 1 if times is None else times[inside])
     left = sizes - taken.sum(axis=1)
     held = per_class * sizes[:, None]
     whole = np.round(held)
@@ -443,19 +439,19 @@ def _with_labels(
     rest[exact] = np.clip(rest[exact], 0, None)
     touched = (left < sizes) & (left > 0)
     per_class[touched] = rest[touched] / rest[touched].sum(axis=1, keepdims=True)
+    others = codes[~labelled]
     proportion = np.eye(n_classes)[known]
-    proportion[~labelled] = per_class[codes[~labelled]]
+    proportion[~labelled] = per_class[others]
     if shares.ndim == 1:
         proportion = proportion[:, 1]
     size = np.ones(len(codes), dtype=np.int64)
-    size[~labelled] = left[codes[~labelled]]
-    own_ids = _own_ids(codes, ids, labelled)
+    size[~labelled] = left[others]
+    bag_of_row = _own_ids(codes, ids, labelled)
     if noise is None:
-        return _fill_target(own_ids, proportion, size, None)
+        return [bag_of_row, proportion, size, None]
     deviation = np.zeros_like(proportion)
-    growth = (sizes / np.maximum(left, 1)).reshape(-1, *[1] * (noise.ndim - 1))
-    deviation[~labelled] = (noise * growth)[codes[~labelled]]
-    return _fill_target(own_ids, proportion, size, deviation)
+    deviation[~labelled] = (noise * _aligned(sizes / np.maximum(left, 1), noise))[others]
+    return [bag_of_row, proportion, size, deviation]
 
 
 def _own_ids(

@@ -46,7 +46,7 @@ class GroupedRows:
         if not (np.isfinite(each) & (each >= 0)).all():
             raise ValueError("weights must be finite and not negative.")
         order = np.argsort(bags.index, kind="stable")
-        bags = bags.reordered(lambda one: one[order])
+        bags = bags.reordered(order)
         number = bags.multiplicity
         number = np.ones(len(order), dtype=np.int64) if number is None else number
         X = _safe_indexing(X, order) if (np.diff(order) < 0).any() else X

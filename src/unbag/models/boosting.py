@@ -202,7 +202,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
             check_held_once(held)
         # what is added up bag by bag then lies together in memory
         order = np.argsort(bags.index, kind="stable")
-        X, y, bags = X[order], y[order], bags.reordered(lambda rows: rows[order])
+        X, y, bags = X[order], y[order], bags.reordered(order)
         rows_held = None if rows_held is None else rows_held[:, order]
         categorical = list(self.categories_)
         binned = BinnedRows(X, categorical, params, self.n_jobs)

@@ -569,7 +569,7 @@ def by_bag(rows: EncodedRows, bags: Bags) -> tuple[EncodedRows, Bags]:
     if (np.diff(pieces.index) >= 0).all():
         return rows, pieces
     order = np.argsort(pieces.index, kind="stable")
-    return rows[order], pieces.reordered(lambda index: index[order])
+    return rows[order], pieces.reordered(order)
 
 
 def _log_odds(prior: Floats) -> Floats:

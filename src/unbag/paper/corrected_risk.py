@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints, Latest
 from unbag._checks import check_choice
-from unbag.bags.bags import Membership
+from unbag.bags.bags import Bags
 from unbag.observations.losses import ClassLoss
 
 Correction = Literal["nonnegative", "none"]
@@ -57,7 +57,7 @@ class CorrectedRisk:
     >>> from unbag.weights import decontamination_weights
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
     >>> W, half = decontamination_weights(bags), np.array([0.5, 0.5])
-    >>> risk = CorrectedRisk(W, bags.membership, get_loss("logistic"), half, correction="none")
+    >>> risk = CorrectedRisk(W, bags, get_loss("logistic"), half, correction="none")
     >>> scores, problem = np.zeros((1, 1, 4)), np.zeros(1, dtype=int)
     >>> float(risk.value(scores, problem)[0].round(4))  # log 2, whatever the labels
     0.6931
@@ -66,7 +66,7 @@ class CorrectedRisk:
     def __init__(
         self,
         weights: Floats,
-        membership: Membership,
+        bags: Bags,
         loss: ClassLoss,
         prior: Floats,
         correction: Correction = "nonnegative",
@@ -76,9 +76,9 @@ class CorrectedRisk:
         table = weights[None] if weights.ndim == 2 else weights
         dtype = np.float64 if like is None else like.dtype
         self.n_outputs, self.n_problems = loss.n_outputs(table.shape[2]), len(table)
-        per_bag = np.swapaxes(table / membership.sizes[:, None], 1, 2)
+        per_bag = np.swapaxes(table / bags.sizes[:, None], 1, 2)
         self._weights = per_bag.astype(dtype, copy=False)
-        self._index = membership.index
+        self._index = bags.index
         self._choose, self._spread = Latest(_choose), Latest(_spread)
         self._loss = loss
         self._prior = np.broadcast_to(prior, (len(table), table.shape[2]))

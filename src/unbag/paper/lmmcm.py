@@ -93,7 +93,7 @@ class _LMMCM(RiskClassifier):
         elif self.training_prior_ == "convex":
             share = convex_priors(W).mean(axis=-1)
             prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
-        risk = CorrectedRisk(W, bags.membership, self._loss, prior, correction, like)
+        risk = CorrectedRisk(W, bags, self._loss, prior, correction, like)
         if self.training_prior_ == "same":
             return risk
         log_odds = np.log(prior) - np.log(self.class_prior_)

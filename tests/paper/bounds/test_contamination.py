@@ -128,7 +128,7 @@ def test_risk_of_pairs_is_the_corrected_risk(loss, bag_model, weights):
     sample = sample_bags(rng.uniform(size=31), sizes, norm(1).rvs, norm(-1).rvs, random_state=1)
     bags = check_bag_target(sample.target("true"))
     W = bag_weights(bags, method="pairs", bag_model=bag_model)
-    risk = CorrectedRisk(W, bags.membership, LOSSES[loss], np.array([0.5, 0.5]), correction="none")
+    risk = CorrectedRisk(W, bags, LOSSES[loss], np.array([0.5, 0.5]), correction="none")
     expected = risk.value(sample.X[None, None], np.array([0]))[0]
 
     pairing = pair_bags(sample.true_proportions, bags.draws(bag_model))

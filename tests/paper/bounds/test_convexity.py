@@ -39,7 +39,7 @@ def violations(value, n_rows, seed, many=200):
 
 
 def risk_of(bags, W, share, correction="none", loss="logistic"):
-    risk = CorrectedRisk(W, bags.membership, LOSSES[loss], prior_of(share), correction)
+    risk = CorrectedRisk(W, bags, LOSSES[loss], prior_of(share), correction)
     return lambda scores: risk.value(scores, FIRST)
 
 

@@ -112,7 +112,7 @@ class BagTask:
             row[own] = weights(self.bags.take(own)[0], own)
         once = np.ones(self.bags.n_classes)
         found = get_loss(loss, self.bags.n_classes)
-        return CorrectedRisk(table, self.bags.membership, found, once, correction, self.like)
+        return CorrectedRisk(table, self.bags, found, once, correction, self.like)
 
     def proportion_risk(self, divergence: str) -> ProportionRisk:
         """Mean divergence of bags that count alike, as single labelled rows do."""

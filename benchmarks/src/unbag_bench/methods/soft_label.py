@@ -44,7 +44,7 @@ class _SoftLabelModel(RiskClassifier):
         W = weights_by_problem(bags, included, self._weights)
         # the weights say how much each class counts, since shares differ from fold to fold
         once = np.ones(bags.n_classes)
-        return CorrectedRisk(W, bags.membership, self._loss, once, "none", like)
+        return CorrectedRisk(W, bags, self._loss, once, "none", like)
 
     def _weights(self, bags: Bags) -> Floats:
         check_contrast(bags)
