@@ -56,7 +56,7 @@ def test_two_tables_several_outcomes_and_features_of_bags():
         ({"no": 5000}, r"'no', 'yes'.*0 \("),
         ({"old": -1}, r"'old'.*row 1 holds -1"),
         ({"old": 1.5}, r"'old'.*row 1 holds 1.5"),
-        ({"old": "many"}, r"'old'.*row 1 holds many"),
+        ({"old": "many"}, r"'old'.*row 1 holds 'many'"),
     ],
 )
 def test_margins_that_do_not_add_up_are_refused(change, message):

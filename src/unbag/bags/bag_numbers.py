@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from contextlib import suppress
 from typing import Any
 
 import narwhals as nw
@@ -99,31 +100,21 @@ def read_numbers(
     if not all(isinstance(v, str) for v in values):
         fields = {"column": name, "dtype": str(column.dtype)}
         raise JoinError("Column {column!r} of the {bags} holds {dtype}, not numbers.", fields)
-    for row, value in zip(np.flatnonzero(present), values, strict=True):
-        numeric[row] = _number(value, may_be_percent)
+    for row, value in zip(np.flatnonzero(present).tolist(), values, strict=True):
+        plain, is_percent, unit = value.strip(), value.strip().endswith("%"), 1
+        if may_be_percent and is_percent:
+            # decimal commas, too: a percentage is no list
+            plain, unit = plain[:-1].strip().replace(",", "."), 100
+        with suppress(ValueError):
+            numeric[row] = float(plain) / unit
         if math.isnan(numeric[row]):
-            raise _no_number(name, int(row) + 1, value, value.strip().endswith("%"))
+            hint = "; if these are shares, {proportion}" if is_percent else ""
+            raise JoinError(
+                "Column {column!r} of the {bags} must hold numbers; row {row} holds {value!r}"
+                f"{hint}.",
+                {"column": name, "row": row + 1, "value": value},
+            )
     return numeric
-
-
-def _number(text: str, may_be_percent: bool) -> float:
-    plain = text.strip()
-    unit = 1
-    if may_be_percent and plain.endswith("%"):
-        # decimal commas, too: a percentage is no list
-        plain, unit = plain[:-1].strip().replace(",", "."), 100
-    try:
-        return float(plain) / unit
-    except ValueError:
-        return math.nan
-
-
-def _no_number(name: str, row: int, value: str, is_percent: bool) -> JoinError:
-    hint = "; if these are shares, {proportion}" if is_percent else ""
-    return JoinError(
-        "Column {column!r} of the {bags} must hold numbers; row {row} holds {value!r}" + hint + ".",
-        {"column": name, "row": row, "value": value},
-    )
 
 
 def _has_sign(column: nw.Series[Any]) -> bool:

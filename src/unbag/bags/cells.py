@@ -33,27 +33,13 @@ _PILOT = 500_000
 
 
 class FetchedCells(NamedTuple):
-    """Different rows of a table.
-
-    Attributes
-    ----------
-    frame : DataFrame of narwhals
-        Their columns, in the order of the table, and then their numbers.
-    multiplicity : str
-        The column of their numbers.
-    summary : str
-        How many there are; ``{instances}`` stands for the table.
-    notes : list of str
-        What is not as in the rows.
-    are_drawn : bool
-        Whether these are rows of some of the bags.
-    """
+    """Different rows of a table, their numbers in the last column."""
 
     frame: nw.DataFrame[Any]
-    multiplicity: str
-    summary: str
-    notes: list[str]
-    are_drawn: bool
+    multiplicity: str  # the column of their numbers
+    summary: str  # how many there are
+    notes: list[str]  # what is not as in the rows
+    are_drawn: bool  # whether they are of some bags only
 
 
 class _Numbers(NamedTuple):
@@ -80,18 +66,8 @@ def collect_cells(
 ) -> FetchedCells:
     """Group the rows of a table in its engine, and fetch the groups.
 
-    Parameters
-    ----------
-    rows : LazyFrame of narwhals
-    keys : sequence of str
-        Columns that name the bag.
-    exact : sequence of str, default=()
-        Further columns that are never binned.
-    bins : int, optional
-        Bins of a column of numbers with more values; by default 256, or fewer if there would be
-        too many cells.
-    max_cells : int
-        Cells that are fetched at most, about; of more, whole bags are drawn.
+    ``keys`` name the bag; they and the columns ``exact`` are never binned. By default there are 256
+    bins, or fewer if there would be more than ``max_cells``; of still more, whole bags are drawn.
     """
     if bins is not None and bins < 2:
         raise ValueError(f"bins must be at least 2, not {bins!r}.")

@@ -31,14 +31,7 @@ def check_sets(
 ) -> tuple[Floats, Floats]:
     """Whole limits of the counts of the positive class, or of several, that some counts attain.
 
-    Parameters
-    ----------
-    low, high : ndarrays of shape (n_bags,) or (n_bags, n_classes)
-        Limits, NaN where there is none.
-    sizes : ndarray of int, shape (n_bags,)
-    ids : ndarray of shape (n_bags,)
-    noisy : ndarray of bool, shape (n_bags,)
-        Where noise may lead limits beyond what a bag can hold.
+    They are NaN where there is none; of ``noisy`` bags they may be beyond what these hold.
     """
     if low.shape != high.shape or low.ndim > 2 or low.shape[1:] == (1,):
         raise ValueError(
@@ -88,16 +81,7 @@ def _refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
 
 
 def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
-    """E[K_b | low ≤ K_b ≤ high]/n_b, given how shares vary over all bags; about, for several classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.bags.count_sets import expected_shares
-    >>> low, high, sizes = np.array([2.0, 0.0]), np.array([2.0, 9.0]), np.array([4, 9])
-    >>> expected_shares(low, high, sizes).round(1)
-    array([0.5, 0.5])
-    """
+    """E[K_b | low ≤ K_b ≤ high]/n_b, given how shares vary over all bags; about, for several classes."""
     if low.ndim == 2:
         return _expected_class_shares(low, high, np.asarray(sizes, dtype=float))
     weights, (a, b, n), kind = _share_distribution(low, high, sizes)
@@ -158,14 +142,8 @@ class CountWeights:
 
         w(m) = π(m)/Bin(m; n, q) = E[(s/q)^m ((1 − s)/(1 − q))^(n − m)]
 
-    over shares s of bags, and 1 under covariate shift; of a single count it is a constant.
-
-    Parameters
-    ----------
-    bags : Bags
-        With sets of counts.
-    power : float
-        Of w, between 0 and 1.
+    over shares s of bags, and 1 under covariate shift; of a single count it is a constant. ``power``
+    is that of w, between 0 and 1.
     """
 
     def __init__(self, bags: Any, power: float) -> None:
@@ -194,14 +172,7 @@ def _tail(k: Floats, n: Floats) -> Floats:
 
 
 def read_set(text: Any, hidden: tuple[float, float] | None = None) -> tuple[float, float] | None:
-    """Limits that a cell of a table names, NaN for none; None if it names no set.
-
-    Parameters
-    ----------
-    text : object
-        A number, or text like "<10", "10-19", "≥ 1", "5+", "*" or "suppressed".
-    hidden : tuple of float, optional
-        Limits where the text only says that there is a count; by default none.
+    """Limits that a cell such as "<10" or "*" names, NaN for none; None if it names no set.
 
     Examples
     --------
@@ -218,30 +189,16 @@ def read_set(text: Any, hidden: tuple[float, float] | None = None) -> tuple[floa
         return None
     if found["low"]:
         return float(found["low"]), float(found["high"])
-    if found["least"]:
-        return float(found["least"]), np.nan
-    limit = float(found["limit"])
-    return {
-        "<": (np.nan, limit - 1.0),
-        "<=": (np.nan, limit),
-        "≤": (np.nan, limit),
-        ">": (limit + 1.0, np.nan),
-        ">=": (limit, np.nan),
-        "≥": (limit, np.nan),
-    }[found["sign"]]
+    sign, limit = found["sign"] or "≥", float(found["limit"] or found["least"])
+    if "<" in sign or sign == "≤":
+        return np.nan, limit - (sign == "<")
+    return limit + (sign == ">"), np.nan
 
 
 def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats, list[str]]:
     """Limits (n_cells, 2) of the counts of a column, and what its cells that name sets say.
 
-    Parameters
-    ----------
-    values : list
-        Numbers, texts, and None or NaN where there is nothing.
-    name : str
-        Of the column, for messages.
-    hidden : str, optional
-        What is meant by nothing, "*" and the like.
+    ``hidden`` says what is meant by nothing, "*" and the like.
     """
     range_ = None if hidden is None else read_set(hidden)
     if hidden is not None and range_ is None:

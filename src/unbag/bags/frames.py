@@ -128,22 +128,8 @@ def bags_from_frame(
     >>> y["bag"].tolist(), y["proportion"].tolist()
     (['north', 'south', 'north'], [0.5, 1.0, 0.5])
     """
-    tables = match_tables(
-        instances,
-        aggregates,
-        on=on,
-        proportion=proportion,
-        positives=positives,
-        bag_size=bag_size,
-        noise=noise,
-        percent=percent,
-        ignore=ignore,
-        labels=labels,
-        multiplicity=multiplicity,
-        hidden=hidden,
-        bins=bins,
-        max_cells=max_cells,
-    )
+    given = locals()
+    tables = match_tables(**{name: given[name] for name in given if name != "unmatched"})
     joined = tables.join(unmatched)
     tables.warn()
     return joined

@@ -114,8 +114,7 @@ def check_groupings_target(y: Any) -> Groupings:
     """Read a target of several groupings, or of one: `unbag.bag_target`, or plain labels."""
     y = one_target(y)
     names = grouping_names(y)
-    targets = [y] if names is None else [y[name] for name in names]
-    read = [_read(target, name) for target, name in zip(targets, names or [None], strict=True)]
+    read = [_read(y, None)] if names is None else [_read(y[name], name) for name in names]
     groupings = Groupings(
         names=names or ("bag",),
         bags=tuple(bags.with_labelled_rows_apart()[0] for bags in read),

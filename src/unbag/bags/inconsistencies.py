@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag._text import capital, counted, listing, plural, quoted
 from unbag.bags.joining import JoinError, Match, bag_id, ignore_hint
 
@@ -42,143 +43,109 @@ class InconsistencyError(JoinError):
 
 def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
     """Reject bags that are in one of the tables only."""
-    key = ", ".join(keys)
-    here, there = list(match.only_in_instances), match.only_in_bags
-    ids = {"here": list(map(bag_id, here)), "there": list(map(bag_id, there))}
-    n_rows = match.only_in_instances.values()
+    key, there = ", ".join(keys), match.only_in_bags
+    here = [bag_id(one) for one in match.only_in_instances]
+    n_rows, gone = match.only_in_instances.values(), list(map(bag_id, there))
     found = [
         Inconsistency(bag, "no row in the bag table", key, None, n)
-        for bag, n in zip(ids["here"], n_rows, strict=True)
+        for bag, n in zip(here, n_rows, strict=True)
     ]
-    found += [Inconsistency(bag, "no instances", key, None, 0) for bag in ids["there"]]
-    hint = ignore_hint(here, there) if here and there else None
+    found += [Inconsistency(bag, "no instances", key, None, 0) for bag in gone]
+    hint = ignore_hint(list(match.only_in_instances), there) if here and there else None
     advice, fields = hint or ("", {})
     if len(match.ids) == 0:
         raise InconsistencyError(
             "No bag is in both tables: the first is {here!r} in the {instances} and {there!r} in "
             f"the {{bags}}{advice and '; '}{advice}.",
-            {"here": ids["here"][0], "there": ids["there"][0], **fields},
+            {"here": here[0], "there": gone[0], **fields},
             found,
         )
-    if unmatched == "drop":
+    if unmatched == "drop" or not found:
         return
-    sides = ids
-    has = {side: plural(len(ids), "has", "have") for side, ids in sides.items()}
-    problems = {
-        "here": f"{{here}} {has['here']} instances but no row in the {{bags}}",
-        "there": f"{{there}} {has['there']} a row in the {{bags}} but no instances",
-    }
-    wrong = {side: _named(list(map(repr, ids))) for side, ids in sides.items() if ids}
-    if wrong:
-        first = next(iter(wrong))
-        wrong[first] = capital(wrong[first])
-        problem = ", and ".join(problems[side] for side in wrong)
-        advice = advice or "correct the key, or {drop} to leave such bags out"
-        raise InconsistencyError(f"{problem}; {advice}.", {**wrong, **fields}, found)
+    problems = []
+    for name, ids, problem in (
+        ("here", here, "instances but no row in the {bags}"),
+        ("there", gone, "a row in the {bags} but no instances"),
+    ):
+        if ids:
+            named = _named([repr(bag) for bag in ids])
+            fields[name] = named if problems else capital(named)
+            problems.append(f"{{{name}}} {plural(len(ids), 'has', 'have')} {problem}")
+    advice = advice or "correct the key, or {drop} to leave such bags out"
+    raise InconsistencyError(f"{', and '.join(problems)}; {advice}.", fields, found)
 
 
-def check_sizes_hold_rows(reported: NDArray[np.float64], match: Match, name: str) -> None:
+def check_sizes_hold_rows(reported: Floats, match: Match, name: str) -> None:
     """Reject sizes below the number of rows; a bag may have more, of which rows are a sample."""
-    wrong = np.flatnonzero(~(reported >= match.sizes))
-    if len(wrong):
-        raise InconsistencyError(
-            "The size column {column!r} contradicts the number of instance rows of {wrong}.",
-            {"column": name, "wrong": _compared(wrong, reported, match)},
-            _inconsistencies("another size than it has rows", name, wrong, reported, match),
-        )
+    _refuse(
+        ~(reported >= match.sizes),
+        reported,
+        match,
+        "The size column {column!r} contradicts the number of instance rows of {wrong}.",
+        name,
+        "another size than it has rows",
+        match.sizes,
+    )
 
 
 def check_counts(
-    counts: NDArray[np.float64],
-    match: Match,
-    names: list[str],
-    exact: NDArray[np.bool_],
-    sizes: NDArray[np.float64],
+    counts: Floats, match: Match, names: list[str], exact: NDArray[np.bool_], sizes: Floats
 ) -> None:
     """Reject what is not a count, and exact counts that bags of these sizes cannot have."""
     for name, column in zip(names, counts.T, strict=True):
         wrong = ~np.isfinite(column) | ((column < 0) & exact)
         fraction = exact & (np.abs(column - np.round(column)) > _ROUNDING * np.maximum(column, 1))
-        if wrong.any() or fraction.any():
-            # shares that were taken for counts
-            within = ((column >= 0) & (column <= 1))[np.isfinite(column)].all()
-            likely = (
-                "if these are shares, {proportion}" if within else "if noise was added, {noise}"
-            )
-            hint = f"; {likely}" if fraction.any() else ""
-            raise InconsistencyError(
-                f"Column {{column!r}} of the {{bags}} must hold counts; it does not for "
-                f"{{wrong}}{hint}.",
-                {"column": name, "wrong": _valued(wrong | fraction, column, match)},
-                _inconsistencies(
-                    "not a count", name, np.flatnonzero(wrong | fraction), column, match
-                ),
-            )
+        # shares that were taken for counts
+        within = ((column >= 0) & (column <= 1))[np.isfinite(column)].all()
+        likely = "if these are shares, {proportion}" if within else "if noise was added, {noise}"
+        hint = f"; {likely}" if fraction.any() else ""
+        sentence = f"Column {{column!r}} of the {{bags}} must hold counts; it does not for {{wrong}}{hint}."
+        _refuse(wrong | fraction, column, match, sentence, name, "not a count")
     total = counts.sum(axis=1)
-    hint, what = "", "row" if (sizes == match.sizes).all() else "member"
+    what = "row" if (sizes == match.sizes).all() else "member"
+    hint = "; give a column for each class, if one is missing"
     if len(names) == 1:
-        wrong = np.flatnonzero((total > sizes) & exact)
+        wrong, hint = total > sizes, ""
         problem = f"Column {{columns}} counts more positives than there are {_MEMBERS[what]}"
         brief = f"more positives than {what}s"
     else:
-        wrong = np.flatnonzero((total != sizes) & exact)
+        wrong = total != sizes
+        hint = hint if (total[exact] <= sizes[exact]).all() else ""
         problem = f"The counts {{columns}} do not sum to the number of {_MEMBERS[what]}"
         brief = f"counts that do not sum to its {what}s"
-        if len(wrong) and (total[exact] <= sizes[exact]).all():
-            hint = "; give a column for each class, if one is missing"
-    if len(wrong):
-        raise InconsistencyError(
-            f"{problem} for {{wrong}}{hint}.",
-            {"columns": quoted(names), "wrong": _compared(wrong, total, match, sizes, what)},
-            _inconsistencies(brief, ", ".join(names), wrong, total, match),
-        )
+    sentence = f"{problem} for {{wrong}}{hint}."
+    _refuse(wrong & exact, total, match, sentence, names, brief, sizes, what)
 
 
 def check_reported_proportions(
-    shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
+    shares: Floats, match: Match, names: list[str], exact: NDArray[np.bool_]
 ) -> None:
     """Reject what is not a proportion, and exact ones outside [0, 1] or that do not sum to 1."""
     for name, column in zip(names, shares.T, strict=True):
-        wrong = ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact)
-        if wrong.any():
-            known = column[np.isfinite(column)]
-            beyond = (known >= 0).all() and (known > 1).any()
-            whole = (known == np.round(known)).all() and not (column > match.sizes).any()
-            likely = {"percentages, {percent}": (known <= 100).all(), "counts, {positives}": whole}
-            hint = "".join(f"; if these are {what}" for what in likely if beyond and likely[what])
-            raise InconsistencyError(
-                "Column {column!r} of the {bags} must hold proportions in [0, 1]; it does not for "
-                f"{{wrong}}{hint}.",
-                {"column": name, "wrong": _valued(wrong, column, match)},
-                _inconsistencies(
-                    "not a proportion in [0, 1]", name, np.flatnonzero(wrong), column, match
-                ),
-            )
-
+        known = column[np.isfinite(column)]
+        beyond = (known >= 0).all() and (known > 1).any()
+        whole = (known == np.round(known)).all() and not (column > match.sizes).any()
+        likely = {"percentages, {percent}": (known <= 100).all(), "counts, {positives}": whole}
+        hint = "".join(f"; if these are {what}" for what in likely if beyond and likely[what])
+        _refuse(
+            ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact),
+            column,
+            match,
+            "Column {column!r} of the {bags} must hold proportions in [0, 1]; it does not for "
+            f"{{wrong}}{hint}.",
+            name,
+            "not a proportion in [0, 1]",
+        )
     if len(names) > 1:
-        _check_sums(shares, match, names, exact)
+        total = shares.sum(axis=1)
+        all_below = (total[exact] <= 1).all()
+        hint = "; give a column for each class, if one is missing" if all_below else ""
+        sentence = f"The shares {{columns}} must sum to 1; they do not for {{wrong}}{hint}."
+        wrong = (np.abs(total - 1) > _rounding(shares[exact])) & exact
+        _refuse(wrong, total, match, sentence, names, "shares that do not sum to 1")
 
 
-def _check_sums(
-    shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
-) -> None:
-    """Reject shares that do not sum to 1, by more than their rounding can explain."""
-    total = shares.sum(axis=1)
-    wrong = (np.abs(total - 1) > _rounding(shares[exact])) & exact
-    if not wrong.any():
-        return
-    all_below = (total[exact] <= 1).all()
-    hint = "; give a column for each class, if one is missing" if all_below else ""
-    raise InconsistencyError(
-        f"The shares {{columns}} must sum to 1; they do not for {{wrong}}{hint}.",
-        {"columns": quoted(names), "wrong": _valued(wrong, total, match)},
-        _inconsistencies(
-            "shares that do not sum to 1", ", ".join(names), np.flatnonzero(wrong), total, match
-        ),
-    )
-
-
-def _rounding(shares: NDArray[np.float64]) -> float:
+def _rounding(shares: Floats) -> float:
     """How far the proportions of a bag may be from 1 in sum, for as many decimals as they show."""
     n_classes = shares.shape[1]
     for decimals in range(_MOST_DECIMALS + 1):
@@ -188,36 +155,29 @@ def _rounding(shares: NDArray[np.float64]) -> float:
     return _TOLERANCE
 
 
-def _inconsistencies(
-    problem: str, column: str, wrong: NDArray[np.intp], reported: NDArray[np.float64], match: Match
-) -> list[Inconsistency]:
-    bags, sizes = match.ids[wrong].tolist(), match.sizes[wrong].tolist()
-    values = [None if np.isnan(value) else value for value in reported[wrong].tolist()]
-    return [
-        Inconsistency(bag, problem, column, value, n)
-        for bag, value, n in zip(bags, values, sizes, strict=True)
-    ]
-
-
-def _valued(wrong: NDArray[np.bool_], values: NDArray[np.float64], match: Match) -> str:
-    pairs = zip(match.ids[wrong].tolist(), values[wrong].tolist(), strict=True)
-    return _named([f"{bag!r} ({_value(v)})" for bag, v in pairs])
-
-
-def _compared(
-    wrong: NDArray[np.intp],
-    reported: NDArray[np.float64],
+def _refuse(
+    wrong: NDArray[np.bool_],
+    reported: Floats,
     match: Match,
-    sizes: NDArray[Any] | None = None,
+    sentence: str,
+    column: str | list[str],
+    problem: str,
+    sizes: Any = None,
     what: str = "row",
-) -> str:
-    bags, others = match.ids[wrong].tolist(), match.sizes if sizes is None else sizes
-    rows = zip(bags, reported[wrong].tolist(), others[wrong].tolist(), strict=True)
-    return _named([f"{bag!r} ({_value(v)}, but {counted(n, what)})" for bag, v, n in rows])
-
-
-def _value(value: float) -> str:
-    return "missing" if np.isnan(value) else f"{value:.12g}"
+) -> None:
+    """Raise the sentence if some bag is wrong, with its value and, if given, its size."""
+    found, shown = [], []
+    names = [column] if isinstance(column, str) else column
+    for i in np.flatnonzero(wrong).tolist():
+        bag, value = match.ids[i].item(), float(reported[i])
+        given = None if np.isnan(value) else value
+        found.append(Inconsistency(bag, problem, ", ".join(names), given, int(match.sizes[i])))
+        text = "missing" if given is None else f"{value:.12g}"
+        size = "" if sizes is None else f", but {counted(sizes[i].item(), what)}"
+        shown.append(f"{bag!r} ({text}{size})")
+    if found:
+        fields = {"column": column, "columns": quoted(names), "wrong": _named(shown)}
+        raise InconsistencyError(sentence, fields, found)
 
 
 def _named(bags: list[str]) -> str:

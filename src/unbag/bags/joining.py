@@ -10,6 +10,7 @@ import numbers
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -148,6 +149,8 @@ def match_bags(
     first_row = np.zeros(len(place), dtype=np.intp)
     first_row[groups[::-1]] = np.arange(len(groups))[::-1]
     names = written if ignore else bag_keys
+    again = np.flatnonzero(first_row[groups] < np.arange(len(groups)))[:1]
+    twice = [(bag_id(bag_keys[row]), int(first_row[groups[row]]), int(row)) for row in again]
     ids = _distinct_ids([names[i] for i in first_row[used].tolist()])
     n_rows = np.bincount(codes, minlength=len(instance_keys)).tolist()
     alone: Counter[Key] = Counter()
@@ -159,7 +162,7 @@ def match_bags(
         ids=ids,
         sizes=sizes[used],
         bag_codes=position_of[groups],
-        twice=_find_repeated(bag_keys),
+        twice=twice[0] if twice else None,
         n_several=int((np.bincount(groups) > 1).sum()),
         rows=None if len(rows) == len(group) else rows,
         only_in_instances=dict(alone),
@@ -174,8 +177,6 @@ def _number_keys(
     # own names, so that no key is called like one of the two numbers
     renamed = table.select(*[nw.col(name).alias(f"key {i}") for i, name in enumerate(keys)])
     try:
-        if all(hasattr(renamed[name].to_native(), "factorize") for name in renamed.columns):
-            return _number_pandas(renamed)
         distinct = renamed.unique(maintain_order=True)
         numbered = renamed.with_row_index("row").join(
             distinct.with_row_index("number"), on=renamed.columns, how="left"
@@ -189,23 +190,6 @@ def _number_keys(
     # not every kind of frame keeps the order of rows in a join
     codes = numbered.select("row", "number").sort("row")["number"].to_numpy()
     return codes.astype(np.intp, copy=False), distinct
-
-
-def _number_pandas(table: nw.DataFrame[Any]) -> tuple[NDArray[np.intp], nw.DataFrame[Any]]:
-    """Number the keys of pandas, whose join would make an object of every text."""
-    codes = np.zeros(len(table), dtype=np.intp)
-    for name in table.columns:
-        own, values = table[name].to_native().factorize()
-        codes = codes * len(values) + own
-        # numbers stay small enough, however many keys there are
-        codes = np.unique(codes, return_inverse=True)[1] if len(table.columns) > 1 else codes
-    first = np.full(int(codes.max()) + 1, -1)
-    # of what is written to one place, the last stays
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return place[codes], table[first[order]]
 
 
 def _values(column: nw.Series[Any]) -> list[Any]:
@@ -239,7 +223,7 @@ def _align(
         return [_day(v) for v in here], [_day(v) for v in there]
     if kinds[0] != kinds[1]:
         # a number and its digits, perhaps with zeros before them
-        same = set(_without_zeros(here)) & set(_without_zeros(there))
+        same = set.intersection(*(set(normalised(v, ["leading_zeros"])) for v in (here, there)))
         ignored = ["leading_zeros"] if same else ["time"] if {*kinds} == {"dates", "times"} else []
         what = "digits" if same else "days"
         advice = f"their {what} would: {{ignore}}" if ignored else "{convert}"
@@ -326,16 +310,6 @@ def _check_present(frame: nw.DataFrame[Any], name: str, table: str) -> None:
         )
 
 
-def _find_repeated(keys: list[Key]) -> tuple[int | str, int, int] | None:
-    """Find the first bag that comes again, and the two places where it stands."""
-    first: dict[Key, int] = {}
-    for row, key in enumerate(keys):
-        if key in first:
-            return bag_id(key), first[key], row
-        first[key] = row
-    return None
-
-
 # --- differences between keys that do not matter ------------------------------------------------
 
 # Ways to write a date, the plainest first.
@@ -353,18 +327,6 @@ _DATES = (
     "%d %b %Y",
     "%d %B %Y",
 )
-
-
-def _without_case(values: list[Any]) -> list[Any]:
-    return [v.casefold() if isinstance(v, str) else v for v in values]
-
-
-def _without_whitespace(values: list[Any]) -> list[Any]:
-    return [" ".join(v.split()) if isinstance(v, str) else v for v in values]
-
-
-def _without_zeros(values: list[Any]) -> list[Any]:
-    return [re.sub(r"^0+(?=.)", "", str(v)) if isinstance(v, str | int) else v for v in values]
 
 
 def _as_dates(values: list[Any], forms: Sequence[str] = _DATES) -> list[Any]:
@@ -390,15 +352,20 @@ def _as_days(values: list[Any]) -> list[Any]:
     return [time.date() if isinstance(time, dt.datetime) else time for time in times]
 
 
+def _each(change: Callable[[Any], Any], kinds: Any = str) -> Callable[[list[Any]], list[Any]]:
+    """Change the values of some types, one by one."""
+    return lambda values: [change(v) if isinstance(v, kinds) else v for v in values]
+
+
 _NORMALISERS: dict[str, Callable[[list[Any]], list[Any]]] = {
-    "whitespace": _without_whitespace,
-    "case": _without_case,
-    "leading_zeros": _without_zeros,
+    "whitespace": _each(lambda v: " ".join(v.split())),
+    "case": _each(str.casefold),
+    "leading_zeros": _each(lambda v: re.sub(r"^0+(?=.)", "", str(v)), (str, int)),
     "date_format": _as_dates,
     "time": _as_days,
 }
-# Pairs of keys that suffice to see in what they differ.
-_PAIRS = 200
+# Keys that suffice to see in what they differ.
+_SOME = 200
 _DIFFERENCES = {
     "whitespace": "whitespace",
     "case": "case",
@@ -426,39 +393,27 @@ def normalised(values: list[Any], ignore: Iterable[str]) -> list[Any]:
 
 def ignore_hint(here: Sequence[Key], there: Sequence[Key]) -> tuple[str, dict[str, Any]] | None:
     """Return advice on what to ignore so that keys match, with an example; None if nothing helps."""
-    ways = [[name] for name in _NORMALISERS] + [list(_NORMALISERS)]
-    pairs, way = max(((_matches(here, there, way), way) for way in ways), key=lambda f: len(f[0]))
+    ways = [way for n in range(1, len(_NORMALISERS) + 1) for way in combinations(_NORMALISERS, n)]
+    # of ways that match as many, the first ignores the least
+    pairs, way = max(((_matches(here[:_SOME], there, w), w) for w in ways), key=lambda f: len(f[0]))
     if not pairs:
         return None
-    found = [(_needed(*pair, way), *pair) for pair in pairs]
-    needed, mine, other = max(found, key=lambda each: len(each[0]))
-    differ = " and ".join(_DIFFERENCES[name] for name in needed)
-    fields = {"mine": shown_value(_shown(mine)), "other": shown_value(_shown(other))}
-    return f"{{mine}} and {{other}} differ in {differ} only: {{ignore}}", fields | {
-        "ignored": needed
-    }
+    differ = " and ".join(_DIFFERENCES[name] for name in way)
+    mine, other = (shown_value(_shown(key)) for key in pairs[0])
+    fields = {"mine": mine, "other": other, "ignored": list(way)}
+    return f"{{mine}} and {{other}} differ in {differ} only: {{ignore}}", fields
 
 
-def _matches(here: Sequence[Key], there: Sequence[Key], ignore: list[str]) -> list[tuple[Key, Key]]:
-    """Return pairs of keys, up to some hundred, that are then the same."""
-    known = dict(zip(_normalised_keys(there, ignore), there, strict=True))
-    some = zip(here, _normalised_keys(here, ignore), strict=True)
-    return [(key, known[plain]) for key, plain in some if plain in known][:_PAIRS]
-
-
-def _normalised_keys(keys: Sequence[Key], ignore: list[str]) -> list[Key]:
-    columns = [normalised(list(column), ignore) for column in zip(*keys, strict=True)]
-    return list(zip(*columns, strict=True))
-
-
-def _needed(one: Key, other: Key, ignore: list[str]) -> list[str]:
-    """Return the fewest differences to ignore that make two keys the same."""
-    needed = list(ignore)
-    for name in ignore:
-        fewer = [kept for kept in needed if kept != name]
-        if fewer and _normalised_keys([one], fewer) == _normalised_keys([other], fewer):
-            needed = fewer
-    return needed
+def _matches(
+    here: Sequence[Key], there: Sequence[Key], ignore: Sequence[str]
+) -> list[tuple[Key, Key]]:
+    """Return pairs of keys that are then the same."""
+    plain = [
+        zip(*(normalised(list(column), ignore) for column in zip(*keys, strict=True)), strict=True)
+        for keys in (here, there)
+    ]
+    known = dict(zip(plain[1], there, strict=True))
+    return [(key, known[own]) for key, own in zip(here, plain[0], strict=True) if own in known]
 
 
 def _shown(key: Key) -> Any:

@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.bags.bag_numbers import read_numbers
 from unbag.bags.frames import as_column_names, bags_from_frame
 from unbag.bags.joining import JoinError
 
@@ -91,24 +92,18 @@ def make_cells(
     kept = [*keys, *features]
     if {name, MEMBERS} & set(kept):
         raise ValueError(f"Columns may not be called {name!r} or {MEMBERS!r} in a table of groups.")
-    numbers = np.empty((len(frame), len(members)))
-    for j, column in enumerate(members):
-        values = frame[column]
-        own = values.cast(nw.Float64).to_numpy() if values.dtype.is_numeric() else None
-        wrong = None if own is None else ~((own >= 0) & (own == np.round(own)))
-        if own is None or wrong is None or wrong.any():
-            row = 0 if wrong is None else int(wrong.argmax())
-            raise JoinError(
-                "Column {column!r} must hold numbers of members, whole and not negative; row {row} "
-                "holds {value}.",
-                {"column": column, "row": row + 1, "value": str(values[row])},
-            )
-        numbers[:, j] = own
+    numbers = np.column_stack([read_numbers(frame, column) for column in members])
+    wrong = np.argwhere(~((numbers >= 0) & (numbers == np.round(numbers))).T)
+    if len(wrong):
+        column, row = wrong[0]
+        raise JoinError(
+            "Column {column!r} must hold numbers of members, whole and not negative; row {row} "
+            "holds {value:g}.",
+            {"column": members[column], "row": row + 1, "value": numbers[row, column]},
+        )
     place, group = np.nonzero(numbers)
     found = nw.maybe_reset_index(frame.select(kept)[place])
-    return found.with_columns(
-        nw.new_series(name, np.array(members)[group].tolist(), backend=frame.implementation),
-        nw.new_series(
-            MEMBERS, numbers[place, group].astype(np.int64).tolist(), backend=frame.implementation
-        ),
-    ).to_native()
+    columns = {name: np.array(members)[group], MEMBERS: numbers[place, group].astype(np.int64)}
+    kind = frame.implementation
+    new = [nw.new_series(n, values.tolist(), backend=kind) for n, values in columns.items()]
+    return found.with_columns(*new).to_native()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from unbag._checks import check_one_each
@@ -42,13 +43,10 @@ def adjust_probabilities(
     probabilities: NDArray[np.float64], prior: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return probabilities at another class prior, under label shift."""
-    return normalise(probabilities * (wanted / prior), wanted)
-
-
-def normalise(weights: NDArray[np.float64], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide each row by its sum; a row of zeros says nothing and gets ``otherwise``."""
+    weights = probabilities * (wanted / prior)
     total = weights.sum(axis=1, keepdims=True)
-    return np.where(total > 0, weights / np.where(total > 0, total, 1), otherwise)
+    # a row of zeros says nothing
+    return np.where(total > 0, weights / np.where(total > 0, total, 1), wanted)
 
 
 def probabilities_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -64,7 +62,10 @@ def offset_for_shares(
     """Return the offset of log-odds (n_outputs, n_rows) for which mean probabilities are the shares."""
     shares = np.clip(shares, 1e-6, None)
     if len(log_odds) == 1:
-        return _two_class_offset(log_odds[0], shares[1] / shares.sum())
+        scores, share = log_odds[0], shares[1] / shares.sum()
+        reach = np.abs(scores).max() + 40.0
+        # the mean probability rises with the offset
+        return np.array([brentq(lambda c: expit(scores + c).mean() - share, -reach, reach)])
     offset = np.zeros(len(log_odds))
     for _ in range(_STEPS):
         # rows and shares scaled in turn
@@ -74,14 +75,3 @@ def offset_for_shares(
         if np.abs(step).max() < _SETTLED:
             break
     return offset
-
-
-def _two_class_offset(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    # the mean probability rises with the offset: halving the interval cannot fail
-    reach = np.abs(scores).max() + 40.0
-    low, high = -reach, reach
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        mean = expit(scores + middle).mean()
-        low, high = (middle, high) if mean < share else (low, middle)
-    return np.array([(low + high) / 2])

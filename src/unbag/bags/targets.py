@@ -48,8 +48,8 @@ def bag_target(
     Parameters
     ----------
     bag : array-like of shape (n_instances,)
-        The bag of each instance: integers or strings, in any order, with any gaps. May be
-        missing (None or NaN) for rows whose label is known.
+        The bag of each instance: integers or strings, in any order. May be missing (None or NaN)
+        for rows whose label is known.
     proportion : array-like, mapping or Series, optional
         Share of the positive class: one value per instance (equal within a bag), or one per bag
         as a mapping or a Series indexed by bag. For more than two classes, one column or one
@@ -62,13 +62,11 @@ def bag_target(
         leave their bag, whose proportion is then that of its other rows, and count as pure
         bags of one instance.
     noise : number, array-like, mapping or Series, optional
-        Standard deviation of the noise that was added to the proportions or counts, for instance
-        to protect privacy: of the shares if ``proportion`` is given, of the counts if ``counts``
-        are (Laplace noise of scale b has √2·b). One number for all bags, or one per instance or
-        per bag in the same forms as ``proportion``. Noisy shares may lie outside [0, 1], and
-        must not be clipped, which would bias them. With one column per class, noise may be given
-        per class as well; it is taken to be independent between classes, and shares that do not
-        sum to one are corrected in proportion to the variance of their noise.
+        Standard deviation of the noise that was added to the proportions or counts, in their unit
+        (Laplace noise of scale b has √2·b): one number for all bags, or in the forms of
+        ``proportion``. Noisy shares may lie outside [0, 1], and must not be clipped, which would
+        bias them. With one column per class, noise may be given per class; it is independent between
+        classes, and shares that do not sum to one are corrected in proportion to its variance.
     class_names : sequence, optional
         What to call the classes in words and tables, in the order of the columns; of two, the
         negative class first. Models use the numbers 0, 1, ... in any case.
@@ -76,9 +74,8 @@ def bag_target(
         How many identical instances each row stands for; counts and sizes are those of instances.
     low, high : number, array-like, mapping or Series, optional
         Instead of ``counts``, where these are hidden or coarse: the lowest and the highest number of
-        positive instances that a bag may have, NaN or None where there is no limit. Where both are
-        equal the count is known. With a column for each of two or more classes, limits of all hold.
-        With ``noise``, for two classes, limits are those of the count after noise was added.
+        positive instances that a bag may have, NaN or None where there is no limit; or a column
+        for each class. With ``noise``, for two classes, limits are those of the noisy count.
     limits : {"counts", "shares"}, default="counts"
         Whether ``low`` and ``high`` are counts or shares of the bag.
 
@@ -128,7 +125,9 @@ def bag_target(
     sizes = _count_instances(codes, times, len(ids))
     ends = shares = None
     if is_set:
-        ends = np.broadcast_arrays(*(_limits(value, codes, ids) for value in (low, high)))
+        ends = np.broadcast_arrays(
+            *(_per_bag(end, codes, ids, "limits", True) for end in (low, high))
+        )
         ends = [end * _aligned(sizes, end) for end in ends] if limits == "shares" else ends
         deviation = _noise_per_bag(noise, np.zeros(len(ids)), codes, ids)
     elif counts is None:
@@ -237,13 +236,10 @@ def _encode_bag_ids(
     values: NDArray[Any], may_miss: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Number the bags 0, 1, ... in the order of their ids; −1 where the id is missing."""
-    missing = np.zeros(len(values), dtype=bool)
+    # what is missing is not equal to itself
+    missing = values != values
     if values.dtype.kind == "O":
         missing = np.fromiter((_is_missing(v) for v in values), bool, len(values))
-    elif values.dtype.kind == "f":
-        missing = np.isnan(values)
-    elif values.dtype.kind == "M":
-        missing = np.isnat(values)
     unexcused = missing if may_miss is None else missing & ~may_miss
     if unexcused.any():
         raise ValueError(
@@ -257,11 +253,9 @@ def _encode_bag_ids(
             present = present.astype(np.int64)
         else:
             raise ValueError("Bag ids must be all integers or all strings.")
-    elif present.dtype.kind == "f":
+    elif present.dtype.kind in "fb":
         if not (np.isfinite(present) & (present == np.round(present))).all():
             raise ValueError("Bag ids must be integers or strings, not fractions.")
-        present = present.astype(np.int64)
-    elif present.dtype.kind == "b":
         present = present.astype(np.int64)
     elif present.dtype.kind not in "iuUSM":
         raise ValueError(f"Bag ids must be integers or strings, not {present.dtype}.")
@@ -272,10 +266,12 @@ def _encode_bag_ids(
 
 
 def _per_bag(
-    given: Any, codes: NDArray[np.intp], ids: NDArray[Any], what: str
+    given: Any, codes: NDArray[np.intp], ids: NDArray[Any], what: str, may_be_one: bool = False
 ) -> NDArray[np.float64]:
     """One entry (a number, or one per class) for every bag, from whichever form was given."""
     n_rows = len(codes)
+    if may_be_one and (given is None or isinstance(given, Real)):
+        return np.full(len(ids), given, dtype=float)
     has_index = hasattr(given, "to_dict") and hasattr(given, "index")
     if has_index:
         _check_unambiguous(given, codes, ids, what)
@@ -318,12 +314,6 @@ def _check_unambiguous(series: Any, codes: NDArray[np.intp], ids: NDArray[Any], 
         )
 
 
-def _limits(given: Any, codes: NDArray[np.intp], ids: NDArray[Any]) -> NDArray[np.float64]:
-    if given is None or isinstance(given, Real):
-        return np.full(len(ids), given, dtype=float)
-    return _per_bag(given, codes, ids, "limits")
-
-
 def _as_numbers(values: Any, what: str) -> NDArray[np.float64]:
     try:
         return np.asarray(values, dtype=float)
@@ -337,10 +327,7 @@ def _noise_per_bag(
     """Standard deviation of the noise in the values of each bag, in the shape of these."""
     if noise is None:
         return None
-    if isinstance(noise, Real):
-        deviation = np.full(len(ids), noise, dtype=float)
-    else:
-        deviation = _per_bag(noise, codes, ids, "noise")
+    deviation = _per_bag(noise, codes, ids, "noise", True)
     if deviation.ndim < values.ndim:
         deviation = np.repeat(deviation[:, None], values.shape[1], axis=1)
     if deviation.shape != values.shape:
