@@ -231,7 +231,7 @@ class MatchedTables:
     def target(self, number_bags: bool) -> NDArray[np.void]:
         """Target of every instance, its bag named by a number or by its key."""
         match, several = self.match, len(self.columns) > 1
-        values, deviation, ends, known = self.values, self.deviation, None, self.labels
+        values, deviation, ends, known = self.values, self.deviation, None, None
         if self.limits is not None:
             if (self.sizes > match.sizes).any():
                 raise ValueError("Where counts are hidden, all rows of a bag are needed.")
@@ -247,8 +247,8 @@ class MatchedTables:
             values = np.where(exact[:, None], values / values.sum(axis=1, keepdims=True), values)
         if not several:
             values, deviation = values[:, 0], None if deviation is None else deviation.reshape(-1)
-        if known is not None:
-            known = read_labels(known if match.rows is None else known[match.rows])
+        if self.labels is not None:
+            known = read_labels(self.labels if match.rows is None else self.labels[match.rows])
         return make_target(
             match.codes,
             np.arange(len(match.ids)) if number_bags else match.ids,

@@ -62,7 +62,7 @@ def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
         )
     if unmatched == "drop" or not found:
         return
-    problems = []
+    problems: list[str] = []
     for name, ids, problem in (
         ("here", here, "instances but no row in the {bags}"),
         ("there", gone, "a row in the {bags} but no instances"),

@@ -123,11 +123,11 @@ def bag_target(
     check_choice(limits, ("counts", "shares"), "limits")
     times = None if multiplicity is None else check_multiplicity(multiplicity, len(codes))
     sizes = _count_instances(codes, times, len(ids))
-    ends = shares = None
+    ends: list[NDArray[np.float64]] | None = None
+    shares = None
     if is_set:
-        ends = np.broadcast_arrays(
-            *(_per_bag(end, codes, ids, "limits", True) for end in (low, high))
-        )
+        given = (_per_bag(end, codes, ids, "limits", True) for end in (low, high))
+        ends = list(np.broadcast_arrays(*given))
         ends = [end * _aligned(sizes, end) for end in ends] if limits == "shares" else ends
         deviation = _noise_per_bag(noise, np.zeros(len(ids)), codes, ids)
     elif counts is None:
@@ -147,7 +147,7 @@ def make_target(
     ids: NDArray[Any],
     shares: NDArray[np.float64] | None,
     deviation: NDArray[np.float64] | None = None,
-    limits: Sequence[NDArray[np.float64]] | None = None,
+    limits: list[NDArray[np.float64]] | None = None,
     known: NDArray[np.int64] | None = None,
     times: NDArray[np.int64] | None = None,
     class_names: Sequence[Any] | None = None,
@@ -159,7 +159,7 @@ def make_target(
     low = high = None
     if limits is not None:
         noisy = np.zeros(len(ids), dtype=bool) if deviation is None else deviation > 0
-        low, high = check_sets(*limits, sizes, ids, noisy)
+        low, high = check_sets(limits[0], limits[1], sizes, ids, noisy)
         if known is not None:
             raise ValueError("labels cannot be given together with low and high.")
         shares = expected_shares(low, high, sizes)

@@ -75,8 +75,8 @@ class SumsFit:
     def covariance(self) -> Floats:  # noqa: D102
         theta = np.append(self.model.coef_[0], self.model.intercept_)[: self._rows.shape[1]]
         p = expit(self._rows @ theta)
-        H = self._rows.T @ (diags_array(p * (1.0 - p)) @ self._rows)
-        H = H.toarray() if issparse(H) else H
+        H: Any = self._rows.T @ (diags_array(p * (1.0 - p)) @ self._rows)
+        H = H if isinstance(H, np.ndarray) else H.toarray()
         factor = cho_factor(H + np.diag(self._penalty))
         return cho_solve(factor, cho_solve(factor, H + self._noise).T)
 
@@ -144,8 +144,9 @@ def logistic_from_sufficient_statistics(
     (4,)
     """
     names = list(X.columns) if hasattr(X, "columns") else None
-    rows = check_array(X, accept_sparse="csr", dtype=np.float64)
-    rows = csr_array(rows) if issparse(rows) else rows
+    rows: Any = check_array(X, accept_sparse="csr", dtype=np.float64)
+    sparse = bool(issparse(rows))
+    rows = csr_array(rows) if sparse else rows
     n, d = rows.shape
     if not isinstance(C, Real) or not float(C) > 0:
         raise ValueError(f"C must be a positive number, or np.inf for no penalty, not {C!r}.")
@@ -158,7 +159,7 @@ def logistic_from_sufficient_statistics(
             )
         target, words = np.append(target, float(total)), [*words, "the total"]
         ones = np.ones((n, 1))
-        rows = hstack([rows, ones], format="csr") if issparse(rows) else np.hstack([rows, ones])
+        rows = csr_array(hstack([rows, ones])) if sparse else np.hstack([rows, ones])
     covariance = _read_noise(noise, total_noise, d, fit_intercept)
     _check_possible(rows, target, covariance, words)
     penalty = np.full(len(target), 1 / float(C))
@@ -187,9 +188,14 @@ def _solve(rows: Any, target: Floats, penalty: Floats, tol: float, max_iter: int
         w = expit(scores) * expit(-scores)
         return (rows.T @ (w * (rows @ direction)) + penalty * direction) / n
 
-    options = {"gtol": tol, "maxiter": int(max_iter)}
-    start = np.zeros(len(target))
-    found = minimize(value, start, jac=True, hessp=curve, method="trust-ncg", options=options)
+    found = minimize(
+        value,
+        np.zeros(len(target)),
+        jac=True,
+        hessp=curve,
+        method="trust-ncg",
+        options={"gtol": tol, "maxiter": int(max_iter)},
+    )
     if np.abs(found.jac).max() > tol:
         warnings.warn(
             f"No coefficients were found within max_iter={max_iter} steps that give these sums; "
