@@ -1,4 +1,4 @@
-"""What ``unbag demo`` does: learn from totals of regions, and compare with labels that were hidden."""
+"""What ``unbag demo`` does: train on regional totals, and compare with hidden labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from unbag.tables import make_classifier
 
 
 class Contender(NamedTuple):
-    """A way to score new visitors, and how good it is by the labels that were hidden."""
+    """A way to score new visitors, and its accuracy by the hidden labels."""
 
     name: str
     roc_auc: float
@@ -34,7 +34,7 @@ class Contender(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """A model trained on totals, what it is estimated to be worth, and what it is worth."""
+    """A model trained on totals, its estimated accuracy, and its true one."""
 
     visits: Bunch
     model: Any
@@ -47,26 +47,26 @@ class Demonstration:
     contenders: list[Contender]
 
     def draw(self, path: Path) -> None:
-        """Save one picture: what is known, the ROC curve without labels, and the contenders."""
+        """Save one picture: the totals, the ROC curve without labels, and the contenders."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(12, 4.2), layout="constrained")
-        known, curve, comparison = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
+        known, curve, comparison = figure.subplots(1, 3)
         display = BagsDisplay.from_data(self.y)
-        display.plot(known).set_title("What is known:\none total for each region")
+        display.plot(known).set_title("Known: one total per region")
         roc = RocDisplay.from_evaluation(self.evaluation, labels=self.labels_new)
-        roc.plot(curve).set_title("How good it is:\nestimated without labels, and true")
+        roc.plot(curve).set_title("ROC curve on new visitors")
         _draw_contenders(comparison, self.contenders)
         save_figure(figure, path)
 
     def write_report(self, path: Path, command: str) -> None:
-        """Write the page about the model, with the truth beside each estimate."""
+        """Write the report page, with the truth beside each estimate."""
         model_report(
             self.model,
             self.X,
             self.y,
             labels=self.visits.target,
-            title="Which visitors buy? May, from the totals of 120 regions",
+            title="Which visitors buy? From the totals of 120 regions in May",
             command=command,
             path=path,
             verbose=1,
@@ -98,7 +98,7 @@ def demonstrate() -> Demonstration:
 
     contenders = [
         _best_column(june, X_new),
-        contender("soft labels: the share of the region", soft.predict_proba(X_new)[:, 1]),
+        contender("each visitor labelled with the regional rate", soft.predict_proba(X_new)[:, 1]),
         contender(f"unbag, from {n_regions} totals", model.predict_proba(X_new)[:, 1]),
         contender(f"logistic regression, from {n_rows:,} labels", full.predict_proba(X_new)[:, 1]),
     ]
@@ -106,7 +106,7 @@ def demonstrate() -> Demonstration:
 
 
 class Uncertain(NamedTuple):
-    """Bags that cannot tell: the answer without labels, and the truth."""
+    """An estimate from bags that carry no information about it, and the truth."""
 
     evaluation: Evaluation
     n_days: int
@@ -114,7 +114,7 @@ class Uncertain(NamedTuple):
 
 
 def demonstrate_uncertainty() -> Uncertain:
-    """Learn late flights by day without the column that shows the delay, and try to evaluate it."""
+    """Train on late flights per day, without the column that shows the delay, and evaluate."""
     flights = load_flights()
     table = flights.frame.drop(columns="dep_delay")
     first = (table["date"] < "2013-07").to_numpy()
@@ -147,7 +147,7 @@ def _logistic_regression(visits: Bunch) -> Any:
 
 
 def _twice(X: Any) -> Any:
-    """Each row once as a positive and once as a negative, to be weighted by its region's share."""
+    """Each row as a positive and as a negative, to be weighted by the rate of its region."""
     import pandas as pd
 
     return pd.concat([X, X], ignore_index=True)
@@ -168,5 +168,10 @@ def _draw_contenders(ax: Any, contenders: list[Contender]) -> None:
     for place, contender in zip(places, contenders, strict=True):
         ax.text(0.5, place + 0.22, contender.name, va="bottom", fontsize=9)
         ax.text(contender.roc_auc, place, f" {contender.roc_auc:.3f}", va="center", fontsize=9)
-    ax.set(xlim=(0.5, 1), ylim=(-len(aucs) + 0.6, 0.6), yticks=[], xlabel="AUC on new visitors")
-    ax.set_title("What it is worth:\nbeside other ways to score")
+    ax.set(
+        xlim=(0.5, 1),
+        ylim=(-len(aucs) + 0.6, 0.6),
+        yticks=[],
+        xlabel="AUC on new visitors, by hidden labels",
+    )
+    ax.set_title("AUC, compared with other ways to train")
