@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         check_place(options.output)
     if options.sql is not None:
         return _write_sql(options)
-    need("onnx", "skl2onnx", extra="export")
+    need("onnx", extra="export")
     from unbag.tables.onnx_export import export_onnx, read_signature
 
     model, schema, found = open_model(options)

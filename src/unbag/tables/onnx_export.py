@@ -1,69 +1,55 @@
-"""Fitted models as ONNX graphs, which run without Python, scikit-learn or this package.
+"""Fitted models as ONNX graphs in double precision, which run without Python or this package.
 
-skl2onnx walks over the pipeline and knows the steps of scikit-learn; `unbag.tables.onnx_nodes`
-says what the features and models of this package compute.
+Every function below `Graph` adds what one part computes, and gives the names of its results.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import write_whole
 from unbag._optional import optional
 from unbag._text import listing
-from unbag.model_selection.fitted import last_step
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
-from unbag.tables import onnx_nodes as nodes
-from unbag.tables.features import CategoryText, DatetimeFeatures, NumericFeatures, TfidfText
-from unbag.tables.mixed_features import MixedFeatures
+from unbag.models.objective import log_prior
+from unbag.tables.features import (
+    DIGITS,
+    MISSING,
+    PERIODS,
+    CategoryText,
+    DatetimeFeatures,
+    NumericFeatures,
+    TfidfText,
+)
+from unbag.tables.mixed_features import RARE, MixedFeatures
+from unbag.tables.pipeline import split_pipeline
 from unbag.tables.schema import Schema
+from unbag.terms.base import Term
+from unbag.terms.categories import CategoryTerm
+from unbag.terms.kernel import KernelTerm
+from unbag.terms.numbers import NumberTerm
+from unbag.terms.sparse import SparseTerm
 
 __all__ = ["export_onnx"]
 
-# What computes the scores of a model, by its family.
-_SCORES: dict[type[Any], Callable[..., str]] = {
-    LLPClassifier: nodes.mixed,
-    LLPBoostingClassifier: nodes.trees,
-    LLPEnsembleClassifier: lambda model, graph, rows: nodes.ensemble(model, graph, rows, _score),
-    FrozenEstimator: lambda model, graph, rows: _score(model.estimator, graph, rows),
-}
-
-
-def _family(model: Any) -> type[Any]:
-    """The class by which it is known how to score, or a refusal."""
-    family = next((base for base in type(model).__mro__ if base in _SCORES), None)
-    if family is None:
-        raise ValueError(
-            f"{type(model).__name__} cannot be exported to ONNX; the mixed model, boosted "
-            "trees, and ensembles of them can."
-        )
-    return family
-
-
-def _score(model: Any, graph: nodes.Graph, rows: nodes.Rows) -> str:
-    return _SCORES[_family(model)](model, graph, rows)
-
-
-# As many of them as a model has.
-OUTPUTS = ("class", "score", "probability")
-
-_FEATURES: dict[type[Any], Callable[..., str]] = {
-    NumericFeatures: nodes.numbers,
-    CategoryText: nodes.text,
-    DatetimeFeatures: nodes.datetimes,
-    OneHotEncoder: nodes.one_hot,
-}
+# Understood by runtimes of the last years.
+_VERSIONS = {"": 17, "ai.onnx.ml": 3}
+# Kinds of splits that LightGBM writes, and of values that are missing.
+_BY_NUMBER, _AS_NAN, _AS_ZERO = "<=", "NaN", "None"
 
 
 def export_onnx(
@@ -79,8 +65,8 @@ def export_onnx(
     Parameters
     ----------
     model : estimator or Pipeline
-        The mixed model, boosted trees, or an ensemble of these; alone or behind steps of
-        `unbag.tables.make_classifier`, `unbag.tables.features.make_features` or scikit-learn.
+        The mixed model, boosted trees, or an ensemble of these; alone or behind the features of
+        `unbag.tables.make_classifier`, `unbag.tables.features.make_features` or a ``StandardScaler``.
     path : path
         By custom ending in ``.onnx``.
     schema : Schema, optional
@@ -101,8 +87,8 @@ def export_onnx(
     Notes
     -----
     The outputs are ``class``, ``score`` (that of the second class; of more than two classes, a
-    column for each) and, if the model has them, ``probability``, a column for each class, for the
-    shares of classes that the model was trained for (``class_prior_``).
+    column for each) and ``probability``, a column for each class, for the shares of classes that the
+    model was trained for (``class_prior_``).
 
     Examples
     --------
@@ -130,33 +116,66 @@ def to_onnx(
     score_threshold: float = 0.0,
 ) -> Any:
     """Turn a fitted model into an ONNX graph."""
-    skl2onnx = optional("skl2onnx", "an ONNX file", "export")
-    final = last_step(model)
-    ending = _Ending(final, class_names, score_threshold)
-    features: set[type[Any]] = {MixedFeatures}
-    if _has_own_features(model):
-        features |= set(_FEATURES)
-    inputs = _inputs(model, schema)
-    try:
-        found = skl2onnx.convert_sklearn(
-            model,
-            name="unbag",
-            initial_types=inputs,
-            target_opset=nodes.VERSIONS,
-            custom_parsers={**dict.fromkeys(features, _parse), type(final): ending.parse},
-            custom_shape_calculators=dict.fromkeys([*features, type(final)], _keep_shapes),
-            custom_conversion_functions={
-                **dict.fromkeys(features, _convert),
-                type(final): ending.convert,
-            },
-        )
-    except (RuntimeError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"A step before the model cannot be exported to ONNX: {reason}") from None
-    _rename(found.graph, [name for name, _ in inputs])
-    found.producer_name, found.producer_version = "unbag", version("unbag")
-    found.graph.doc_string = ending.words
-    return found
+    onnx = optional("onnx", "an ONNX file", "export")
+    features, final = split_pipeline(model)
+    check_is_fitted(final)
+    classes = np.asarray(final.classes_ if class_names is None else list(class_names))
+    if classes.dtype.kind not in "biu":
+        classes = classes.astype(str)
+    double, text, whole = (getattr(onnx.TensorProto, k) for k in ("DOUBLE", "STRING", "INT64"))
+    columns = {} if schema is None else schema.kinds
+    shapes = {name: (text if kind == "category" else double, 1) for name, kind in columns.items()}
+    shapes = shapes or {"X": (double, model.n_features_in_)}
+    graph = Graph(list(shapes))
+    given = {
+        name: Rows(*((None, name) if columns.get(name) == "category" else (name, None)))
+        for name in shapes
+    }
+    rows = _together(graph, given.values())
+    for _, step in [] if features is None else features.steps:
+        rows = _transform(step, graph, given, rows)
+        given = {}
+    scores = _score(final, graph, rows)
+    n_classes = len(classes)
+    if n_classes == 2:
+        probability = graph.node("Sigmoid", scores)
+        other = graph.node("Sub", graph.constant(1.0), probability)
+        probabilities = graph.together([other, probability])
+        scores = graph.node("Squeeze", scores, graph.constant([1]))
+        above = graph.node("Greater", scores, graph.constant(score_threshold))
+        place = graph.cast(above, "INT64")
+    else:
+        place = graph.node("ArgMax", scores, axis=1, keepdims=0)
+        probabilities = graph.node("Softmax", scores, axis=1)
+    outputs = [
+        ("class", graph.node("Gather", graph.constant(classes), place), []),
+        ("score", scores, [n_classes] if n_classes > 2 else []),
+        ("probability", probabilities, [n_classes]),
+    ]
+    kinds = [text if classes.dtype.kind == "U" else whole, double, double]
+    prior = ", ".join(f"{share:.6g}" for share in final.class_prior_)
+    words = f"{type(final).__name__} of the classes {', '.join(map(str, classes))}"
+    shown, made = [], onnx.helper.make_tensor_value_info
+    for (name, found, width), kind in zip(outputs, kinds, strict=True):
+        while name in shapes:
+            name += "_"
+        graph.nodes.append(onnx.helper.make_node("Identity", [found], [name]))
+        shown.append(made(name, kind, ["rows", *width]))
+    whole_graph = onnx.helper.make_graph(
+        graph.nodes,
+        "unbag",
+        [made(name, kind, ["rows", width]) for name, (kind, width) in shapes.items()],
+        shown,
+        graph.constants,
+        f"{words}; probabilities where these have the shares {prior}",
+    )
+    return onnx.helper.make_model(
+        whole_graph,
+        producer_name="unbag",
+        producer_version=version("unbag"),
+        opset_imports=[onnx.helper.make_opsetid(*pair) for pair in _VERSIONS.items()],
+        ir_version=8,
+    )
 
 
 def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str]]]:
@@ -174,162 +193,395 @@ def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str
     return {"inputs": listed(graph.input), "outputs": listed(graph.output)}
 
 
-class _Ending:
-    """The model at the end: its scores, and what follows from them."""
+class Graph:
+    """Nodes and constants, whose names no input has."""
 
-    def __init__(
-        self, model: Any, class_names: Sequence[Any] | None, score_threshold: float
-    ) -> None:
-        check_is_fitted(model)
-        self._threshold = score_threshold
-        self._has_probabilities = hasattr(model, "predict_proba")
-        _family(model)
-        self._classes = np.asarray(model.classes_ if class_names is None else list(class_names))
-        if self._classes.dtype.kind not in "biu":
-            self._classes = self._classes.astype(str)
-        self.words = f"{type(model).__name__} of the classes {', '.join(map(str, self._classes))}"
-        if self._has_probabilities:
-            prior = ", ".join(f"{share:.6g}" for share in model.class_prior_)
-            self.words += f"; probabilities where these have the shares {prior}"
+    def __init__(self, inputs: Sequence[str]) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._prefix = "/"
+        while any(name.startswith(self._prefix) for name in inputs):
+            self._prefix += "/"
 
-    def parse(self, scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG002
-        """Declare the outputs."""
-        types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
-        text = self._classes.dtype.kind == "U"
-        n_classes = len(self._classes)
-        operator = scope.declare_local_operator("UnbagModel", model)
-        operator.inputs = inputs
-        kinds = [
-            types.StringTensorType([None]) if text else types.Int64TensorType([None]),
-            types.DoubleTensorType([None] if n_classes == 2 else [None, n_classes]),
-        ]
-        if self._has_probabilities:
-            kinds.append(types.DoubleTensorType([None, n_classes]))
-        for name, kind in zip(OUTPUTS, kinds, strict=False):
-            operator.outputs.append(scope.declare_local_variable(name, kind))
-        return operator.outputs
+    def node(self, kind: str, *inputs: str, domain: str = "", **settings: Any) -> str:
+        """Add a node of one output, and give its name."""
+        from onnx import helper
 
-    def convert(self, scope: Any, operator: Any, container: Any) -> None:
-        """Add the nodes."""
-        graph = nodes.Graph(scope, container)
-        texts = [i.full_name for i in operator.inputs if _is_text(i)]
-        numbers = [i.full_name for i in operator.inputs if not _is_text(i)]
-        rows = nodes.Rows(
-            graph.cast(graph.together(numbers), "DOUBLE") if numbers else None,
-            graph.together(texts) if texts else None,
+        output = f"{self._prefix}{kind}{len(self.nodes)}"
+        found = helper.make_node(kind, inputs, [output], name=output, domain=domain, **settings)
+        self.nodes.append(found)
+        return output
+
+    def constant(self, values: Any) -> str:
+        """Add numbers or texts, and give their name."""
+        from onnx import numpy_helper
+
+        array, name = np.asarray(values), f"{self._prefix}constant{len(self.constants)}"
+        kind = {"U": object, "O": object, "f": np.float64}.get(array.dtype.kind, np.int64)
+        self.constants.append(numpy_helper.from_array(array.astype(kind), name))
+        return name
+
+    def cast(self, name: str, kind: str) -> str:
+        """Change the type of numbers."""
+        from onnx import TensorProto
+
+        return self.node("Cast", name, to=getattr(TensorProto, kind))
+
+    def look_up(self, texts: str, known: Mapping[str, Any], other: Any) -> str:
+        """Exchange known texts for numbers or other texts, and all others for one."""
+        kind = "string" if isinstance(other, str) else "int64"
+        settings = {f"values_{kind}s": list(known.values()), f"default_{kind}": other}
+        return self.node(
+            "LabelEncoder", texts, domain="ai.onnx.ml", keys_strings=list(known), **settings
         )
-        scores = _score(operator.raw_operator, graph, rows)
-        if len(self._classes) == 2:
-            scores, number, probabilities = self._two_classes(graph, scores)
-        else:
-            number = graph.node("ArgMax", scores, axis=1, keepdims=0)
-            probabilities = graph.node("Softmax", scores, axis=1)
-        found = [graph.node("Gather", graph.constant(self._classes), number), scores, probabilities]
-        for name, output in zip(found, operator.outputs, strict=False):
-            graph.rename(name, output.full_name)
 
-    def _two_classes(self, graph: nodes.Graph, scores: str) -> tuple[str, str, str]:
-        probability = graph.node("Sigmoid", scores)
-        other = graph.node("Sub", graph.constant(1.0), probability)
-        flat = graph.node("Squeeze", scores, graph.constant([1]))
-        above = graph.node("Greater", flat, graph.constant(self._threshold))
-        return flat, graph.cast(above, "INT64"), graph.together([other, probability])
+    def together(self, names: Sequence[str]) -> str:
+        """Columns side by side."""
+        return names[0] if len(names) == 1 else self.node("Concat", *names, axis=1)
 
 
-def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG001
-    """Declare the output of a step of features."""
-    types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
-    operator = scope.declare_local_operator(f"Unbag{type(step).__name__}", step)
-    operator.inputs = inputs
+class Rows(NamedTuple):
+    """Names of a matrix of numbers, and of one of text; either may be None."""
+
+    numbers: Any
+    texts: Any = None
+
+
+def _together(graph: Graph, parts: Any) -> Rows:
+    """Rows side by side."""
+    columns = [[name for name in names if name is not None] for names in zip(*parts, strict=True)]
+    return Rows(*(graph.together(names) if names else None for names in columns))
+
+
+# --- features -----------------------------------------------------------------------------------
+
+
+def _transform(step: Any, graph: Graph, columns: dict[str, Rows], rows: Rows) -> Rows:
+    """What a step makes of columns by name, or of all rows."""
     if isinstance(step, MixedFeatures):
-        _check_no_text(vars(step)["_texts"])
-        n_texts = len(step.levels_)
-        widths = [(types.DoubleTensorType, len(step.get_feature_names_out()) - n_texts)]
-        widths += [(types.StringTensorType, n_texts)]
-        for made, width in widths:
-            if width:
-                operator.outputs.append(
-                    scope.declare_local_variable("features", made([None, width]))
-                )
-        return operator.outputs
-    kind = types.StringTensorType if type(step) is CategoryText else types.DoubleTensorType
-    width = len(step.get_feature_names_out())
-    if not width:
-        names = listing(map(repr, step.feature_names_in_))
-        raise ValueError(f"{names} gives no feature, and ONNX has no empty ones: train without it.")
-    operator.outputs.append(scope.declare_local_variable("features", kind([None, width])))
-    return operator.outputs
+        return _mixed_features(step, graph, columns)
+    if isinstance(step, ColumnTransformer):
+        parts = [(part, list(chosen)) for _, part, chosen in step.transformers_]
+        _refuse_text([name for part, own in parts if isinstance(part, TfidfText) for name in own])
+        found = []
+        for part, chosen in parts:
+            if (isinstance(part, str) and part == "drop") or not chosen:
+                continue
+            own = {name: _column(columns, name) for name in chosen}
+            found.append(_transform(part, graph, own, _together(graph, own.values())))
+        return _together(graph, found)
+    if isinstance(step, Pipeline):
+        for _, part in step.steps:
+            rows = _transform(part, graph, columns, rows)
+        return rows
+    make = _FEATURES.get(type(step))
+    if make is None:
+        raise ValueError(
+            f"A step before the model cannot be exported to ONNX: {type(step).__name__}. Those of "
+            "unbag and a StandardScaler can."
+        )
+    return make(step, graph, rows)
 
 
-def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Add the nodes of a step of features."""
-    graph, step = nodes.Graph(scope, container), operator.raw_operator
-    if isinstance(step, MixedFeatures):
-        names = {variable.raw_name: variable.full_name for variable in operator.inputs}
-        for output in operator.outputs:
-            make = nodes.mixed_texts if _is_text(output) else nodes.mixed_numbers
-            graph.rename(make(step, graph, names), output.full_name)
-        return
-    table = graph.together([variable.full_name for variable in operator.inputs])
-    graph.rename(_FEATURES[type(step)](step, graph, table), operator.outputs[0].full_name)
+def _column(columns: dict[str, Rows], name: Any) -> Rows:
+    if name not in columns:
+        raise ValueError(f"The model takes the column {name!r}; give the schema of its table.")
+    return columns[name]
 
 
-def _keep_shapes(operator: Any) -> None:
-    """Shapes are as they were declared."""
-
-
-def _has_own_features(model: Any) -> bool:
-    """Whether features are those of `make_features`; free text is not supported."""
-    parts = [
-        part
-        for _, step in getattr(model, "steps", [])
-        for _, part, *_ in getattr(step, "transformers_", [])
-    ]
-    for part in parts:
-        if isinstance(part, TfidfText) and hasattr(part, "feature_names_in_"):
-            _check_no_text(part.feature_names_in_)
-    firsts = [part.steps[0][1] for part in parts if hasattr(part, "steps")]
-    return not {NumericFeatures, CategoryText}.isdisjoint(map(type, [*parts, *firsts]))
-
-
-def _check_no_text(names: Sequence[Any]) -> None:
+def _refuse_text(names: Sequence[Any]) -> None:
     if len(names):
         found = listing(map(repr, names))
         raise ValueError(f"Free text, here {found}, cannot be exported to ONNX: train without.")
 
 
-def _is_text(variable: Any) -> bool:
-    """Whether a variable of skl2onnx holds text."""
-    return type(variable.type).__name__ == "StringTensorType"
+def _numeric_features(step: NumericFeatures, graph: Graph, rows: Rows) -> Rows:
+    """Fill gaps and standardise."""
+    bad = graph.node("Or", graph.node("IsNaN", rows.numbers), graph.node("IsInf", rows.numbers))
+    filled = graph.node("Where", bad, graph.constant(step.medians_), rows.numbers)
+    if len(step.missing_columns_):
+        gaps = graph.node("Gather", bad, graph.constant(step.missing_columns_), axis=1)
+        filled = graph.together([filled, graph.cast(gaps, "DOUBLE")])
+    centred = graph.node("Sub", filled, graph.constant(step.means_))
+    return _rounded(step, graph, graph.node("Div", centred, graph.constant(step.scales_)))
 
 
-def _inputs(model: Any, schema: Schema | None) -> list[tuple[str, Any]]:
-    """Name and type of every input."""
-    types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
-    if schema is None:
-        return [("X", types.DoubleTensorType([None, model.n_features_in_]))]
-    kinds = {"category": types.StringTensorType}
-    return [
-        (column.name, kinds.get(column.kind, types.DoubleTensorType)([None, 1]))
-        for column in schema.columns
-    ]
+def _rounded(step: Any, graph: Graph, values: str) -> Rows:
+    """Numbers in the precision of training, where trees split by them."""
+    if step.dtype != "float64":
+        values = graph.cast(graph.cast(values, "FLOAT"), "DOUBLE")
+    return Rows(values)
 
 
-def _rename(graph: Any, inputs: list[str]) -> None:
-    """Call inputs as their columns are called, of which skl2onnx makes names without spaces.
+def _scaled(step: StandardScaler, graph: Graph, rows: Rows) -> Rows:
+    """Subtract means and divide by standard deviations, as far as the step does."""
+    values = rows.numbers
+    if step.with_mean:
+        values = graph.node("Sub", values, graph.constant(_double(step.mean_)))
+    if step.with_std:
+        values = graph.node("Div", values, graph.constant(_double(step.scale_)))
+    return Rows(values)
 
-    An output that has the name of a column gets a line behind it.
-    """
-    prefix = "/"
-    while any(name.startswith(prefix) for name in inputs):
-        prefix += "/"
-    new = {variable.name: name for variable, name in zip(graph.input, inputs, strict=True)}
-    for variable, name in zip(graph.output, OUTPUTS, strict=False):
-        while name in inputs:
-            name += "_"
-        new[variable.name] = name
-    for node in graph.node:
-        for names in (node.input, node.output):
-            names[:] = [new.get(name, prefix + name) if name else name for name in names]
-    for variable in [*graph.input, *graph.output, *graph.value_info, *graph.initializer]:
-        variable.name = new.get(variable.name, prefix + variable.name)
+
+def _datetimes(step: DatetimeFeatures, graph: Graph, rows: Rows) -> Rows:
+    """Points on circles."""
+    lengths = [[PERIODS[part][0] for part in periods] for periods in step.periods_]
+    n = sum(map(len, lengths))
+    if not n:
+        return Rows(None)
+    column = graph.constant([i for i, found in enumerate(lengths) for _ in found])
+    length = graph.constant(_double([one for found in lengths for one in found]))
+    turns = graph.node("Div", graph.node("Gather", rows.numbers, column, axis=1), length)
+    angle = graph.node("Sub", turns, graph.node("Floor", turns))
+    angle = graph.node("Mul", angle, graph.constant(2 * np.pi))
+    # some runtimes have no cosine of doubles
+    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
+    both = graph.together([graph.node("Sin", one) for one in (angle, ahead)])
+    # sine and cosine of each round side by side
+    order = np.arange(2 * n).reshape(2, n).T.ravel()
+    placed = graph.node("Gather", both, graph.constant(order), axis=1)
+    scale = graph.constant(10.0**DIGITS)
+    placed = graph.node("Div", graph.node("Round", graph.node("Mul", placed, scale)), scale)
+    gap = graph.node("IsNaN", placed)
+    return _rounded(step, graph, graph.node("Where", gap, graph.constant(0.0), placed))
+
+
+def _mixed_features(step: MixedFeatures, graph: Graph, columns: dict[str, Rows]) -> Rows:
+    """Numbers and places of times in periods; categories, of which what is rare or new has one name."""
+    own = vars(step)
+    _refuse_text(own["_texts"])
+    parts = [_column(columns, name) for name in own["_numbers"]]
+    for name, periods in zip(own["_times"], own["_periods"], strict=True):
+        parts.append(_datetimes(periods, graph, _column(columns, name)))
+    for name, levels in zip(own["_categories"], step.levels_, strict=True):
+        text = _column(columns, name).texts
+        if levels is not None:
+            known = {level: level for level in levels}
+            known.setdefault("", MISSING if MISSING in known else RARE)
+            text = graph.look_up(text, known, RARE)
+        parts.append(Rows(None, text))
+    return _together(graph, parts)
+
+
+def _one_hot(step: OneHotEncoder, graph: Graph, rows: Rows) -> Rows:
+    """Encode text as scikit-learn's OneHotEncoder does, behind `CategoryText`."""
+    parts = []
+    for column, places in enumerate(_places(step)):
+        values = graph.node("Gather", rows.texts, graph.constant(column), axis=1)
+        depth = max(places.values()) + 1
+        # what is beyond the last place is nowhere
+        code = graph.look_up(values, places, depth)
+        marks = graph.cast(graph.constant([0, 1]), "FLOAT")
+        parts.append(graph.node("OneHot", code, graph.constant([depth]), marks, axis=-1))
+    return Rows(graph.cast(graph.together(parts), "DOUBLE"))
+
+
+def _places(encoder: Any) -> Iterator[dict[str, int]]:
+    """Where the one stands for each category of every column."""
+    rare = getattr(encoder, "infrequent_categories_", [None] * len(encoder.categories_))
+    for categories, few in zip(encoder.categories_, rare, strict=True):
+        together = set() if few is None else set(few)
+        common = [value for value in categories if value not in together]
+        places = {value: place for place, value in enumerate(common)}
+        yield _with_gaps(places | dict.fromkeys(together, len(common)))
+
+
+def _with_gaps(places: dict[str, int]) -> dict[str, int]:
+    """Places of levels, with that of the empty text, since ONNX has no missing one."""
+    return {"": places[MISSING], **places} if MISSING in places else places
+
+
+_FEATURES: dict[type[Any], Callable[..., Rows]] = {
+    NumericFeatures: _numeric_features,
+    CategoryText: lambda step, graph, rows: rows,  # noqa: ARG005
+    DatetimeFeatures: _datetimes,
+    OneHotEncoder: _one_hot,
+    StandardScaler: _scaled,
+}
+
+
+# --- scores (rows, outputs) of models -------------------------------------------------------------
+
+
+def _score(model: Any, graph: Graph, rows: Rows) -> str:
+    """Scores of a model, by its family, or a refusal."""
+    make = next((_SCORES[base] for base in type(model).__mro__ if base in _SCORES), None)
+    if make is None:
+        raise ValueError(
+            f"{type(model).__name__} cannot be exported to ONNX; the mixed model, boosted "
+            "trees, and ensembles of them can."
+        )
+    return make(model, graph, rows)
+
+
+def _mixed(model: Any, graph: Graph, rows: Rows) -> str:
+    """Intercept and the sum over the terms of an `LLPClassifier`."""
+    f = model.function_
+    theta, codes = f.theta, _codes(f.encoder, graph, rows.texts)
+    parts = []
+    for term, place in zip(f.terms, f.columns, strict=True):
+        weights = _double(theta[:, place].T)
+        if isinstance(term, CategoryTerm):
+            # levels that training did not have come last, and add nothing
+            table = graph.constant(np.vstack([weights, np.zeros((1, len(theta)))]))
+            code = graph.node("Squeeze", codes[vars(term)["_place"]], graph.constant([1]))
+            parts.append(graph.node("Gather", table, code, axis=0))
+        else:
+            matrix = _TERMS[type(term)](vars(term), graph, rows.numbers, codes)
+            parts.append(graph.node("MatMul", matrix, graph.constant(weights)))
+    return graph.node("Sum", *parts, graph.constant(_double(theta[:, 0] + f.offset)))
+
+
+def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
+    """Codes (rows, 1) of each category; the number of levels where training did not have one."""
+    found = []
+    for column, levels in enumerate(encoder.levels):
+        if texts is None:
+            raise ValueError(
+                f"The model takes the categories {encoder.category_names}; give the schema of its table."
+            )
+        places = _with_gaps({level: code for code, level in enumerate(levels)})
+        values = graph.node("Gather", texts, graph.constant([column]), axis=1)
+        found.append(graph.look_up(values, places, len(levels)))
+    return found
+
+
+def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
+    places, gaps = term["places"], term["_gappy"]
+    values = graph.node("Gather", X, graph.constant(places), axis=1)
+    missing = graph.node("Or", graph.node("IsNaN", values), graph.node("IsInf", values))
+    means = graph.constant(_double(term["_means"][: len(places)]))
+    values = graph.node("Where", missing, means, values)
+    if len(gaps):
+        marks = graph.node("Gather", missing, graph.constant(gaps), axis=1)
+        values = graph.together([values, graph.cast(marks, "DOUBLE")])
+    centred = graph.node("Sub", values, graph.constant(_double(term["_means"])))
+    if not term["_scaled"]:
+        return centred
+    return graph.node("Div", centred, graph.constant(_double(term["_scales"])))
+
+
+def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
+    return graph.node("Div", X, graph.constant(float(term["_scale"])))
+
+
+def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:
+    """K(x, landmarks) T − m, with the Gaussian kernel of standardised numbers and of categories."""
+    gamma, factors = term["_gamma"], []
+    if term["_numbers"]:
+        numbers = [vars(one) | {"_scaled": True} for one in term["_numbers"]]
+        found = [_number_term(one, graph, X, codes) for one in numbers]
+        points, Z = graph.together(found), _double(term["_landmarks"])
+        product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
+        ones = graph.constant(np.full((Z.shape[1], 1), gamma))
+        own = graph.node("MatMul", graph.node("Mul", points, points), ones)
+        others = graph.constant(gamma * (Z**2).sum(axis=1))
+        exponent = graph.node("Sub", graph.node("Sub", product, own), others)
+        factors.append(graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0))))
+    for code, landmarks in zip(codes, term["_codes"].T, strict=True):
+        same = graph.node("Equal", code, graph.constant(landmarks[None]))
+        one, other = graph.constant(1.0), graph.constant(float(np.exp(-2.0 * gamma)))
+        factors.append(graph.node("Where", same, one, other))
+    block = factors[0]
+    for factor in factors[1:]:
+        block = graph.node("Mul", block, factor)
+    features = graph.node("MatMul", block, graph.constant(_double(term["_transform"])))
+    return graph.node("Sub", features, graph.constant(_double(term["_mean"])))
+
+
+_TERMS: dict[type[Term], Callable[..., str]] = {
+    NumberTerm: _number_term,
+    SparseTerm: _sparse_term,
+    KernelTerm: _kernel_term,
+}
+
+
+def _trees(model: Any, graph: Graph, rows: Rows) -> str:
+    """The linear function that trees are added to, the trees, and the class prior."""
+    X = rows.numbers
+    if model.categories_:
+        raise ValueError(
+            "Boosted trees that split by categories of a data frame cannot be exported; encode "
+            "them before, say by make_pipeline(unbag.tables.features.make_features(), model)."
+        )
+    moved = log_prior(model.class_prior_) - log_prior(model.empirical_prior_)
+    filled = graph.node("Where", graph.node("IsNaN", X), graph.constant(model.start_fill_), X)
+    product = graph.node("MatMul", filled, graph.constant(model.start_coef_.T))
+    start = graph.node("Add", product, graph.constant(model.start_intercept_ + moved))
+    if model.booster_ is None:
+        return start
+    trees = [tree["tree_structure"] for tree in model.booster_.dump_model()["tree_info"]]
+    settings = _tree_lists(trees, len(moved))
+    sums = graph.node("TreeEnsembleRegressor", X, domain="ai.onnx.ml", **settings)
+    return graph.node("Add", graph.cast(sums, "DOUBLE"), start)
+
+
+def _tree_lists(trees: Sequence[Any], n_outputs: int) -> dict[str, Any]:
+    """Trees of LightGBM as the lists that ONNX wants, node by node; they count for outputs in turn."""
+    from onnx import TensorProto, helper
+
+    nodes, leaves = [], []
+    for number, tree in enumerate(trees):
+        order = [tree]
+        for node in order:
+            if "split_feature" in node:
+                _check_split(node)
+                order += [node["left_child"], node["right_child"]]
+        place = {id(node): i for i, node in enumerate(order)}
+        for i, node in enumerate(order):
+            if "split_feature" in node:
+                left, right = place[id(node["left_child"])], place[id(node["right_child"])]
+                split = node["split_feature"], "BRANCH_LEQ", left, right, _goes_left(node)
+                nodes.append((number, i, *split, float(node["threshold"])))
+            else:
+                nodes.append((number, i, 0, "LEAF", 0, 0, 0, 0.0))
+                leaves.append((number, i, number % n_outputs, float(node["leaf_value"])))
+    names = "treeids nodeids featureids modes truenodeids falsenodeids missing_value_tracks_true"
+    *columns, thresholds = zip(*nodes, strict=True)
+    lists: dict[str, Any] = {
+        f"nodes_{name}": column for name, column in zip(names.split(), columns, strict=True)
+    }
+    *columns, weights = zip(*leaves, strict=True)
+    lists |= zip(("target_treeids", "target_nodeids", "target_ids"), columns, strict=True)
+    for name, values in (("nodes_values", thresholds), ("target_weights", weights)):
+        tensor = helper.make_tensor(name, TensorProto.DOUBLE, [len(values)], values)
+        lists[f"{name}_as_tensor"] = tensor
+    return lists | {"n_targets": n_outputs}
+
+
+def _check_split(node: Any) -> None:
+    if node["decision_type"] != _BY_NUMBER or node["missing_type"] not in (_AS_NAN, _AS_ZERO):
+        raise ValueError(
+            f"Trees with splits of the kind {node['decision_type']!r} and missing values as "
+            f"{node['missing_type']!r} cannot be exported."
+        )
+
+
+def _goes_left(node: Any) -> int:
+    """Where a missing value goes; where training had none, LightGBM takes it for zero."""
+    if node["missing_type"] == _AS_NAN:
+        return int(node["default_left"])
+    return int(node["threshold"] >= 0)
+
+
+def _ensemble(model: Any, graph: Graph, rows: Rows) -> str:
+    """Weighted average of the log-odds of an `LLPEnsembleClassifier` at its class prior."""
+    wanted, parts = log_prior(model.class_prior_), []
+    for one, weight in zip(model.estimators_, model.weights_, strict=True):
+        moved = graph.constant(wanted - log_prior(one.class_prior_))
+        scores = graph.node("Add", _score(one, graph, rows), moved)
+        parts.append(graph.node("Mul", scores, graph.constant(float(weight))))
+    return parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
+
+
+# What computes the scores of a model, by its family.
+_SCORES: dict[type[Any], Callable[..., str]] = {
+    LLPClassifier: _mixed,
+    LLPBoostingClassifier: _trees,
+    LLPEnsembleClassifier: _ensemble,
+    FrozenEstimator: lambda model, graph, rows: _score(model.estimator, graph, rows),
+}
+
+
+def _double(values: Any) -> NDArray[np.float64]:
+    return np.asarray(values, dtype=np.float64)
