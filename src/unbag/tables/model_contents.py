@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 from zipfile import ZipFile
@@ -34,29 +34,23 @@ from unbag.terms.sparse import SparseTerm
 
 # Estimators of scikit-learn that only compute with NumPy, whatever they receive, except what is checked below.
 _SCIKIT_LEARN = {
-    f"sklearn.{name}"
-    for name in (
-        "compose._column_transformer.ColumnTransformer",
-        "compose._column_transformer.make_column_selector",
-        "decomposition._pca.PCA",
-        "decomposition._truncated_svd.TruncatedSVD",
-        "feature_extraction.text.CountVectorizer",
-        "feature_extraction.text.TfidfTransformer",
-        "feature_extraction.text.TfidfVectorizer",
-        "frozen._frozen.FrozenEstimator",
-        "impute._base.SimpleImputer",
-        "linear_model._logistic.LogisticRegression",
-        "metrics._scorer._PassthroughScorer",
-        "model_selection._search.GridSearchCV",
-        "pipeline.FeatureUnion",
-        "pipeline.Pipeline",
-        "preprocessing._data.MinMaxScaler",
-        "preprocessing._data.RobustScaler",
-        "preprocessing._data.StandardScaler",
-        "preprocessing._encoders.OneHotEncoder",
-        "preprocessing._encoders.OrdinalEncoder",
-        "preprocessing._function_transformer.FunctionTransformer",
-    )
+    f"sklearn.{module}.{name}"
+    for module, names in {
+        "compose._column_transformer": "ColumnTransformer make_column_selector",
+        "decomposition._pca": "PCA",
+        "decomposition._truncated_svd": "TruncatedSVD",
+        "feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
+        "frozen._frozen": "FrozenEstimator",
+        "impute._base": "SimpleImputer",
+        "linear_model._logistic": "LogisticRegression",
+        "metrics._scorer": "_PassthroughScorer",
+        "model_selection._search": "GridSearchCV",
+        "pipeline": "FeatureUnion Pipeline",
+        "preprocessing._data": "MinMaxScaler RobustScaler StandardScaler",
+        "preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+        "preprocessing._function_transformer": "FunctionTransformer",
+    }.items()
+    for name in names.split()
 }
 
 # Objects of this package and of NumPy other than classes of fitted models; the functions only read the columns of a table.
@@ -67,7 +61,6 @@ _OTHERS = {
     "unbag.tables.features.datetime_columns",
     "unbag.tables.features.number_columns",
     "unbag.tables.features.text_columns",
-    "unbag.tables.features.text_groups",
     "unbag.tables.mixed_features.text_groups",
 }
 
@@ -86,59 +79,23 @@ _SETTINGS: dict[str, tuple[Any, ...]] = {
     "dtype": ("float32", "float64", np.float32, np.float64, np.int64),
     "drop": (None,),
 }
-# Lengths of what parts of this package have learnt: what has the same letter has the same length.
-_SHAPES: dict[str, dict[str, tuple[str, ...]]] = {
-    "NumberTerm": {
-        "places": ("p",),
-        "columns": ("p",),
-        "_gappy": ("g",),
-        "_means": ("p+g",),
-        "_scales": ("p+g",),
-        "names": ("p+g",),
-    },
-    "KernelTerm": {
-        "_landmarks": ("m", "d"),
-        "_codes": ("m", "c"),
-        "_transform": ("m", "k"),
-        "_mean": ("k",),
-        "names": ("k",),
-    },
-    "NumericFeatures": {
-        "feature_names_in_": ("n",),
-        "kinds_": ("n",),
-        "medians_": ("n",),
-        "missing_columns_": ("g",),
-        "means_": ("n+g",),
-        "scales_": ("n+g",),
-    },
-    "DatetimeFeatures": {"feature_names_in_": ("n",), "periods_": ("n",)},
-    "TfidfText": {"feature_names_in_": ("n",), "vectorizers_": ("n",)},
-    "MixedFeatures": {
-        "_numbers": ("n",),
-        "kinds_": ("n",),
-        "_categories": ("c",),
-        "levels_": ("c",),
-        "_times": ("t",),
-        "_periods": ("t",),
-        "_texts": ("s",),
-        "_words": ("s",),
-        "_components": ("s",),
-    },
-    "LLPBoostingClassifier": {
-        "start_coef_": ("o", "f"),
-        "start_intercept_": ("o",),
-        "start_fill_": ("f",),
-        "classes_": ("k",),
-        "class_prior_": ("k",),
-        "empirical_prior_": ("k",),
-    },
-    "LLPEnsembleClassifier": {"estimators_": ("e",), "weights_": ("e",)},
+# Lengths of what parts of this package have learnt: what has the same letter has the same length, and
+# "g<p" are g positions below p.
+_SHAPES = {
+    "NumberTerm": "places:p columns:p _gappy:g<p _means:p+g _scales:p+g names:p+g",
+    "KernelTerm": "_landmarks:m,d _codes:m,c _transform:m,k _mean:k names:k",
+    "NumericFeatures": "feature_names_in_:n kinds_:n medians_:n missing_columns_:g<n means_:n+g "
+    "scales_:n+g",
+    "DatetimeFeatures": "feature_names_in_:n periods_:n",
+    "TfidfText": "feature_names_in_:n vectorizers_:n",
+    "MixedFeatures": "_numbers:n kinds_:n _categories:c levels_:c _times:t _periods:t _texts:s "
+    "_words:s _components:s",
+    "LLPBoostingClassifier": "start_coef_:o,f start_intercept_:o start_fill_:f classes_:k "
+    "class_prior_:k empirical_prior_:k",
+    "LLPEnsembleClassifier": "estimators_:e weights_:e",
 }
 # What may hold text.
 _NAMES = ("classes_", "columns", "feature_names_in_", "names")
-# Positions, and the length that they are below.
-_PLACES = {"NumberTerm": {"_gappy": "p"}, "NumericFeatures": {"missing_columns_": "n"}}
-
 # Parts that would start as many processes as a file says.
 _IN_ONE_PROCESS = ("ColumnTransformer", "FeatureUnion")
 # Bytes of one entry of an array of text.
@@ -159,43 +116,25 @@ def is_trusted(name: str) -> bool:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError:
         return False
-    if not isinstance(found, type) or found.__module__ != module:
-        return False
-    return issubclass(found, _FAMILIES)
+    is_own = isinstance(found, type) and found.__module__ == module
+    return is_own and issubclass(found, _FAMILIES)
 
 
 def foreign_types(payload: ZipFile) -> set[str]:
     """Types of scikit-learn in a file of skops that are not on the list."""
-    schema = json.loads(payload.read("schema.json"))
-    named = {
-        f"{node['__module__']}.{node['__class__']}"
-        for node in _nodes(schema)
-        if isinstance(node.get("__module__"), str) and isinstance(node.get("__class__"), str)
-    }
-    return {name for name in named if name.startswith("sklearn.")} - _SCIKIT_LEARN
-
-
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:
-    waiting = [value]
+    named, waiting = set[str](), [json.loads(payload.read("schema.json"))]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            yield node
+            named.add(f"{node.get('__module__')}.{node.get('__class__')}")
             waiting.extend(node.values())
         elif isinstance(node, list):
             waiting.extend(node)
+    return {name for name in named if name.startswith("sklearn.")} - _SCIKIT_LEARN
 
 
 def check_parts(model: Any, trusted: Collection[str] = ()) -> None:
-    """Refuse a model of which a part would do more than compute, or has not the shape of such a part.
-
-    Parameters
-    ----------
-    model : object
-        As it was built from a file.
-    trusted : collection of str
-        Full names of types and functions that are not looked at.
-    """
+    """Refuse a model with a part that does more than compute, or whose shape is wrong; trusted ones are skipped."""
     sizes: dict[int, int] = {}
     kept: list[Any] = []  # so that no address is used twice
     size = _check(model, trusted, sizes, kept)
@@ -308,32 +247,32 @@ def _check_codes(encoder: OneHotEncoder) -> None:
 def _check_shapes(part: Any, kind: str) -> None:
     """Arrays and lists of a part of this package fit each other."""
     own, sizes = vars(part), dict[str, int]()
-    for name, letters in _SHAPES.get(kind, {}).items():
+    for field in _SHAPES.get(kind, "").split():
+        name, _, rule = field.partition(":")
         value = own.get(name)
         if value is None:
             continue
-        shape = value.shape if isinstance(value, np.ndarray) else (len(value),)
-        if getattr(value, "dtype", np.dtype(float)).hasobject and name not in _NAMES:
+        rule, _, limit = rule.partition("<")
+        array = value if isinstance(value, np.ndarray) else None
+        if array is not None and array.dtype.hasobject and name not in _NAMES:
             raise ValueError(f"it has a {kind} whose {name} holds more than numbers")
+        shape = [len(value)] if array is None else list(array.shape)
         wanted = [
             sum(sizes.setdefault(one, found) for one in letter.split("+"))
-            for letter, found in zip(letters, shape, strict=False)
+            for letter, found in zip(rule.split(","), shape, strict=False)
         ]
-        if len(shape) != len(letters) or wanted != list(shape):
+        if len(shape) != rule.count(",") + 1 or wanted != shape:
             raise ValueError(f"it has a {kind} whose {name} does not fit the rest of it")
+        if limit and len(value):
+            places = np.asarray(value)
+            whole = places.dtype.kind == "i"
+            if not (whole and places.min() >= 0 and places.max() < sizes[limit]):
+                raise ValueError(f"it has a {kind} whose {name} leads nowhere")
     for name in {"class_prior_", "empirical_prior_"} & own.keys():
         shares = np.asarray(own[name], dtype=float)
-        if (
-            shares.shape != part.classes_.shape
-            or (shares < 0).any()
-            or abs(shares.sum() - 1) > 1e-6
-        ):
+        fits = shares.shape == part.classes_.shape and (shares >= 0).all()
+        if not (fits and abs(shares.sum() - 1) <= 1e-6):
             raise ValueError(f"it has a {kind} whose {name} does not add up to 1")
-    for name, letter in _PLACES.get(kind, {}).items():
-        value = np.asarray(own.get(name, ()))
-        whole = value.dtype.kind == "i" and 0 <= value.min(initial=0) <= value.max(initial=0)
-        if value.size and not (whole and value.max() < sizes[letter]):
-            raise ValueError(f"it has a {kind} whose {name} leads nowhere")
 
 
 def _check_mixed(model: LLPClassifier) -> None:
