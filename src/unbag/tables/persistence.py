@@ -54,19 +54,7 @@ class UntrustedTypesError(ValueError):
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What `load_model` found in a file.
-
-    Attributes
-    ----------
-    model : estimator
-        The fitted model.
-    schema : dict or None
-        What was saved as the schema of its table.
-    metadata : dict
-        What else was saved.
-    versions : dict
-        Versions of the packages that wrote the file, by name.
-    """
+    """The fitted model, schema and metadata of a file, and the versions of the packages that wrote it."""
 
     model: Any
     schema: dict[str, Any] | None
@@ -239,7 +227,13 @@ def _skops() -> Any:
 def _serialise(model: Any) -> bytes:
     """Give the model as bytes from which it can be built again: functions without a name cannot."""
     skops = _skops()
-    _refuse_modules(model)
+    settings = model.get_params() if hasattr(model, "get_params") else {}
+    for name, value in settings.items():
+        if any(base.__module__.startswith("torch.nn.") for base in type(value).__mro__):
+            raise ValueError(
+                f"{name} is a module of torch, which a model file cannot hold; give a callable "
+                "that makes it, which is saved by its name, or save weights_ by numpy.savez."
+            )
     try:
         payload: bytes = skops.dumps(model)
         skops.loads(payload, trusted=skops.get_untrusted_types(data=payload))
@@ -253,17 +247,6 @@ def _serialise(model: Any) -> bytes:
             f"The model takes {len(payload):,} bytes; a file may hold {MAX_PAYLOAD:,}."
         )
     return payload
-
-
-def _refuse_modules(model: Any) -> None:
-    """Say what to do about parameters that are networks of torch."""
-    settings = model.get_params() if hasattr(model, "get_params") else {}
-    for name, value in settings.items():
-        if any(base.__module__.startswith("torch.nn.") for base in type(value).__mro__):
-            raise ValueError(
-                f"{name} is a module of torch, which a model file cannot hold; give a callable "
-                "that makes it, which is saved by its name, or save weights_ by numpy.savez."
-            )
 
 
 def _build(
@@ -354,31 +337,26 @@ def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     """Read what the file says it is, if it is whole and of a version that is known."""
     names = archive.namelist()
     if HEADER not in names:
-        with path.open("rb") as file:
-            if file.read(30 + len(HEADER)).endswith(HEADER.encode()):
-                # what was found is the end of the model inside, itself a ZIP archive
-                raise ValueError(f"{path} is damaged or cut short: its end is missing.")
-        raise ValueError(f"{path} is a ZIP archive but no model file: it holds no {HEADER}.")
-    text = _read_member(path, archive, HEADER)
+        # of a file that is cut short, the end of the model inside may be found, itself an archive
+        raise ValueError(f"{path} is no model file, or its end is missing: it holds no {HEADER}.")
     try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
+        header = json.loads(_read_member(path, archive, HEADER))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{path} is no model file: its header does not say so.")
-    written = header.get("format_version")
-    if type(written) is not int or written < 1:
-        raise ValueError(f"{path} has a header without a format version.")
-    if written > FORMAT_VERSION:
+    written, schema = header.get("format_version"), header.get("schema", "")
+    if type(written) is int and written > FORMAT_VERSION:
         raise ValueError(
             f"{path} has format version {written} and this version of unbag reads versions up to "
             f"{FORMAT_VERSION}: update unbag to load it."
         )
-    versions, schema = header.get("versions"), header.get("schema")
     complete = (
-        isinstance(versions, dict)
+        type(written) is int
+        and written > 0
+        and isinstance(header.get("versions"), dict)
         and isinstance(header.get("sha256"), str)
-        and (schema is None or isinstance(schema, dict))
+        and isinstance(schema, dict | None)
         and isinstance(header.get("metadata"), dict)
     )
     if not complete or sorted(names) != [HEADER, PAYLOAD]:
