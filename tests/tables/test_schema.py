@@ -79,7 +79,7 @@ def test_kinds(values, kind):
     schema = make_schema(frame)
     assert schema.columns[0].kind == kind
     same, report = schema.check(frame)
-    assert report == SchemaReport(rows=2)
+    assert report == SchemaReport()
     assert same["x"].isna().tolist() == frame["x"].isna().tolist()
     types = {"number": "float64", "boolean": "boolean", "time": "datetime64[us]"}
     assert str(same["x"].dtype) == types.get(kind, "object")
@@ -93,12 +93,12 @@ def test_order_extra_columns_and_keys():
     schema = make_schema(people(), ["district"])
     whole, report = schema.check(people())
     assert list(whole) == list(schema.names)
-    assert report == SchemaReport(rows=3)
+    assert report == SchemaReport()
     shuffled = people()[list(people())[::-1]].assign(more=1, other=2).drop(columns="district")
     shuffled.index = [7, 7, 9]
     before = shuffled.copy()
     found, report = schema.check(shuffled)
-    assert report == SchemaReport(rows=3, extra=("more", "other"))
+    assert report == SchemaReport()
     assert found.index.tolist() == [7, 7, 9]
     pd.testing.assert_frame_equal(found.reset_index(drop=True), whole)
     pd.testing.assert_frame_equal(shuffled, before)
@@ -165,9 +165,9 @@ def test_unseen_categories_and_gaps_are_counted():
     assert report.missing == {"age": 1}
     assert (
         "'colour': 8 rows of categories that were not in the training data, such as 'a', 'b'"
-        in str(report)
+        in " ".join(report.differences)
     )
-    assert "'age': 1 missing value, where" in str(report)
+    assert "'age': 1 missing value, where" in " ".join(report.differences)
 
 
 def test_many_categories_are_not_remembered():
@@ -175,7 +175,7 @@ def test_many_categories_are_not_remembered():
     assert len(make_schema(frame[:1000]).columns[0].values) == 1000
     schema = make_schema(frame)
     assert schema.columns[0].values is None
-    assert schema.check(pd.DataFrame({"name": ["somebody"]}))[1] == SchemaReport(rows=1)
+    assert schema.check(pd.DataFrame({"name": ["somebody"]}))[1] == SchemaReport()
 
 
 @settings(max_examples=30, deadline=None)

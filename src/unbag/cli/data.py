@@ -188,7 +188,7 @@ def join_files(
             _check_strays(X, options)
             _say_unsuitable(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
-            X, report = X.assign(**cast(X, dtypes_of(schema.kinds))), SchemaReport(len(X))
+            X, report = X.assign(**cast(X, dtypes_of(schema.kinds))), SchemaReport()
             _say_times_of_bags(X, y["bag"], schema)
         else:
             X, report = schema.check(X)

@@ -1,14 +1,10 @@
-"""What a model file remembers of its training table: columns, and fingerprints of bags.
-
-A `Schema` remembers the feature columns of the table that a model was trained on: their order,
-their kind and the categories that were seen. `Schema.check` brings another table, or one chunk of
-it, into the same form, and says what is different; `unbag.tables.column_types` says what kinds there are.
-"""
+"""What a model file remembers of its training table: feature columns, and fingerprints of bags."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
 
 import numpy as np
@@ -37,29 +33,21 @@ class Column:
 
 @dataclass(frozen=True)
 class SchemaReport:
-    """How a table differs from the schema; the reports of several chunks can be added."""
+    """How a table differs from the schema, by column; the reports of several chunks can be added."""
 
-    rows: int = 0
     unseen: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
-    extra: tuple[str, ...] = ()
 
     def __add__(self, other: SchemaReport) -> SchemaReport:
-        if not isinstance(other, SchemaReport):
-            return NotImplemented
         examples = {
-            name: tuple(
-                dict.fromkeys((*self.examples.get(name, ()), *other.examples.get(name, ())))
-            )[:_EXAMPLES]
+            name: tuple(dict.fromkeys(self.examples.get(name, ()) + other.examples.get(name, ())))
             for name in (*self.examples, *other.examples)
         }
         return SchemaReport(
-            self.rows + other.rows,
-            _sum(self.unseen, other.unseen),
-            examples,
-            _sum(self.missing, other.missing),
-            tuple(dict.fromkeys((*self.extra, *other.extra))),
+            Counter(self.unseen) + Counter(other.unseen),
+            {name: values[:_EXAMPLES] for name, values in examples.items()},
+            Counter(self.missing) + Counter(other.missing),
         )
 
     @property
@@ -74,13 +62,6 @@ class SchemaReport:
             f"Column {name!r}: {counted(count, 'missing value')}, where training data had none."
             for name, count in self.missing.items()
         ]
-
-    def __str__(self) -> str:
-        extra = f"Ignored columns: {listing(map(repr, self.extra), 20)}."
-        return "\n".join(
-            [f"{counted(self.rows, 'row')} held against the schema.", *self.differences]
-            + ([extra] if self.extra else [])
-        )
 
 
 @dataclass(frozen=True)
@@ -124,20 +105,13 @@ class Schema:
                 if len(new):
                     unseen[column.name] = len(new)
                     examples[column.name] = tuple(new.unique()[:_EXAMPLES])
-        known = {*self.names, *self.keys}
-        extra = tuple(name for name in frame.columns if name not in known)
-        report = SchemaReport(len(frame), unseen, examples, missing, extra)
+        report = SchemaReport(unseen, examples, missing)
         return pd.DataFrame(found, index=frame.index, columns=list(self.names)), report
 
     def to_dict(self) -> dict[str, Any]:
         """Give the schema as plain lists and dictionaries, which JSON can hold."""
         columns = [
-            {
-                "name": column.name,
-                "kind": column.kind,
-                "values": None if column.values is None else list(column.values),
-                "missing": column.missing,
-            }
+            asdict(column) | {"values": None if column.values is None else list(column.values)}
             for column in self.columns
         ]
         return {"format": _FORMAT, "keys": list(self.keys), "columns": columns}
@@ -179,10 +153,6 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     return Schema(tuple(columns), tuple(keys))
 
 
-def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    return {name: first.get(name, 0) + second.get(name, 0) for name in (*first, *second)}
-
-
 def _check_names(frame: Any) -> None:
     import pandas as pd
 
@@ -195,11 +165,9 @@ def _check_names(frame: Any) -> None:
 
 
 def _check_distinct(names: Sequence[str], what: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{what} has more than one column {name!r}.")
-        seen.add(name)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{what} has more than one column {twice[0]!r}.")
 
 
 def _read_column(entry: Any) -> Column:
@@ -216,11 +184,7 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 def make_fingerprints(X: Any, y: Any) -> dict[str, Any]:
-    """Fingerprints of bags as a model file keeps them: some kilobytes.
-
-    A bag is identified by its rows, in any order, and not by its name: the same districts come
-    each month with other people.
-    """
+    """Fingerprints of bags, by their rows in any order: the same districts come with other people."""
     found = sorted(_fingerprints(X, y))
     return {"version": 1, "n_bags": len(found), "bags": found[:_MOST]}
 

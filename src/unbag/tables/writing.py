@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from math import isfinite
 from pathlib import Path
@@ -54,43 +54,24 @@ def write_table(frames: Iterable[Any], path: str | Path) -> int:
     (2, [31, 64])
     """
     table = TableFile.find(path, to_write=True)
-    try:
-        with whole_file(table.path) as file, named(table, "written"):
-            return _write(_apart(frames), table, file)
-    except _NotOurs as foreign:
-        raise foreign.error from None
-
-
-class _NotOurs(Exception):  # noqa: N818 - it never gets out
-    """Carries an error of the caller's chunks out, so that it is not reworded."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-def _apart(frames: Iterable[Any]) -> Iterator[Any]:
-    try:
-        yield from frames
-    except Exception as error:
-        raise _NotOurs(error) from error
-
-
-def _write(frames: Iterable[Any], table: TableFile, file: IO[bytes]) -> int:
-    """Write all frames into an open file."""
     n_rows, names, add = 0, None, None
-    with ExitStack() as stack:
+    with whole_file(table.path) as file, ExitStack() as stack:
+        # what fails in the caller's own frames is not reworded
         for frame in frames:
-            if names is None or add is None:
-                names = list(frame.columns)
-                check_distinct(table, names)
-                add = _writer(table, file, frame, stack)
-            elif list(frame.columns) != names:
-                problem = f"a chunk behind row {n_rows} has other columns than the first"
-                raise TableError(table, f"cannot be written: {problem}")
-            add(frame)
+            with named(table, "written"):
+                if names is None or add is None:
+                    names = list(frame.columns)
+                    check_distinct(table, names)
+                    add = _writer(table, file, frame, stack)
+                elif list(frame.columns) != names:
+                    problem = f"a chunk behind row {n_rows} has other columns than the first"
+                    raise TableError(table, f"cannot be written: {problem}")
+                add(frame)
             n_rows += len(frame)
         if names is None:
             raise TableError(table, "cannot be written: there is not a single chunk")
+        with named(table, "written"):
+            stack.close()
     return n_rows
 
 
@@ -156,10 +137,6 @@ def _text_writer(table: TableFile, stream: Any) -> Callable[[Any], None]:
     if table.format == "json":
         options = {"orient": "records", "lines": True, "date_format": "iso", "force_ascii": False}
         return lambda frame: stream.write(frame.to_json(**options, double_precision=15).encode())
-    header = [True]
-
-    def add_text(frame: Any) -> None:
-        stream.write(as_text(frame, SEPARATORS[table.format], header[0]).encode())
-        header[0] = False
-
-    return add_text
+    header = iter([True])
+    separator = SEPARATORS[table.format]
+    return lambda frame: stream.write(as_text(frame, separator, next(header, False)).encode())
