@@ -71,7 +71,7 @@ def folder(frames, tmp_path_factory):
     visits.to_parquet(folder / "visits.parquet")
     visits.to_csv(folder / "visits.csv.gz", index=False)
     regions.to_csv(folder / "regions.csv", index=False)
-    call = ["fit", folder / "visits.parquet", folder / "regions.csv", *KNOWN, "-q"]
+    call = ["fit", folder / "visits.parquet", folder / "regions.csv", *KNOWN]
     assert main([*map(str, call), "--model", "linear", "-o", str(folder / "model.unbag")]) == 0
     return folder
 

@@ -43,7 +43,7 @@ def model_of(path):
 def test_the_same_model_from_cells_as_from_rows(call, coarse, tmp_path, kept):
     rows, cells, bags = tmp_path / "rows.unbag", tmp_path / "cells.unbag", coarse / "regions.csv"
     options = [*KNOWN, "--model", "linear"]
-    result = call("fit", coarse / "visits.csv", bags, *options, "--folds", 0, "-q", "-o", rows)
+    result = call("fit", coarse / "visits.csv", bags, *options, "--folds", 0, "-o", rows)
     assert result.returncode == 0, result.stderr
     how = ["--group-rows"]
     if kept == "grouped.csv":
@@ -58,7 +58,7 @@ def test_the_same_model_from_cells_as_from_rows(call, coarse, tmp_path, kept):
     np.testing.assert_allclose(second.coef_, first.coef_, atol=1e-5)
     assert other["n_instances"] == one["n_instances"] == 600
     assert other["rule"]["threshold"] == pytest.approx(one["rule"]["threshold"], abs=1e-6)
-    scores = call("predict", cells, coarse / "visits.csv", "-o", tmp_path / "s.csv", "-q")
+    scores = call("predict", cells, coarse / "visits.csv", "-o", tmp_path / "s.csv")
     assert scores.returncode == 0
 
 

@@ -24,7 +24,7 @@ def halves(frames, folder):
     visits[~first].to_parquet(folder / "second.parquet")
     regions[::2].to_csv(folder / "first.csv", index=False)
     regions[1::2].to_csv(folder / "second.csv", index=False)
-    known = ["--bag", "region", "--positives", "conversions", "--exclude", "id", "-q"]
+    known = ["--bag", "region", "--positives", "conversions", "--exclude", "id"]
     fit = ["fit", str(folder / "first.parquet"), str(folder / "first.csv"), *known]
     assert main([*fit, "--model", "linear", "--folds", "0", "-o", str(folder / "half.unbag")]) == 0
     return folder

@@ -14,14 +14,14 @@ from unbag.tables import open_table
 def test_a_file_scores_as_predict_does(call, folder, frames, known, tmp_path, model):
     saved, file, scores = tmp_path / "m.unbag", tmp_path / "m.onnx", tmp_path / "scores.parquet"
     tables = folder / "visits.parquet", folder / "regions.csv"
-    fit = call("fit", *tables, *known, "--model", model, "--folds", 0, "-q", "-o", saved)
+    fit = call("fit", *tables, *known, "--model", model, "--folds", 0, "-o", saved)
     assert fit.returncode == 0, fit.stderr
     result = call("export", saved, "-o", file)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"{file} takes and gives:\n  input   double  ")
     assert "  input   text    device\n" in result.stdout
     assert result.stdout.endswith("  output  double  score\n  output  double  probability\n")
-    assert call("predict", saved, tables[0], "-o", scores, "-q").returncode == 0
+    assert call("predict", saved, tables[0], "-o", scores).returncode == 0
     expected, visits = open_table(scores).read(), frames[0]
     session = onnxruntime.InferenceSession(file)
     inputs = {i.name: visits[i.name].to_numpy()[:, None] for i in session.get_inputs()}
@@ -59,12 +59,12 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(call, folder, tmp_pa
 def test_sql_scores_as_predict_does(call, folder, frames, known, tmp_path, model):
     saved, file, scores = tmp_path / "m.unbag", tmp_path / "m.sql", tmp_path / "scores.parquet"
     tables = folder / "visits.parquet", folder / "regions.csv"
-    fit = call("fit", *tables, *known, "--model", model, "--folds", 0, "-q", "-o", saved)
+    fit = call("fit", *tables, *known, "--model", model, "--folds", 0, "-o", saved)
     assert fit.returncode == 0, fit.stderr
     result = call("export", saved, "--sql", "duckdb", "--table", "visits", "-o", file)
     assert (result.returncode, result.stdout) == (0, "")
     assert "Class: positive above a probability of " in result.stderr
-    assert call("predict", saved, tables[0], "-o", scores, "-q").returncode == 0
+    assert call("predict", saved, tables[0], "-o", scores).returncode == 0
     connection = duckdb.connect()
     connection.register("visits", frames[0])
     found = connection.sql(file.read_text()).df()["probability"]

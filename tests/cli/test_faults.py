@@ -88,7 +88,7 @@ KILLS_OF_PREDICT = {
 def test_kill_while_predicting(moment, suffix, folder, tmp_path):
     out = tmp_path / f"scores{suffix}"
     pd.DataFrame({"old": [1]}).pipe(lambda f: getattr(f, f"to_{suffix[1:]}")(out, index=False))
-    arguments = ["predict", folder / "model.unbag", folder / "visits.parquet", "-q", "-o", out]
+    arguments = ["predict", folder / "model.unbag", folder / "visits.parquet", "-o", out]
     run_until_killed([*arguments, "--chunk-rows", 100], lambda: setattr(*KILLS_OF_PREDICT[moment]))
     found = open_table(out).read()
     if moment == "after the move":
@@ -110,7 +110,7 @@ def test_kill_while_saving_a_model(moment, folder, known, tmp_path):
     out = tmp_path / "m.unbag"
     old = (folder / "model.unbag").read_bytes()
     out.write_bytes(old)
-    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
+    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known]
     arguments += ["--model", "linear", "--folds", 0, "-o", out]
     run_until_killed(arguments, lambda: setattr(*KILLS_OF_FIT[moment]))
     is_new = load_model(out).metadata["fitted_with"]["folds"] == 0
@@ -128,9 +128,9 @@ def writing(request, folder, known, tmp_path):
     out = tmp_path / names[request.param]
     out.write_bytes(b"as it was")
     if request.param == "predict":
-        return ["predict", folder / "model.unbag", folder / "visits.parquet", "-q", "-o", out], out
+        return ["predict", folder / "model.unbag", folder / "visits.parquet", "-o", out], out
     tables = [folder / "visits.parquet", folder / "regions.csv", *known, "--model", "linear"]
-    return [request.param, *tables, "-q", "--folds", 0, "-o", out], out
+    return [request.param, *tables, "--folds", 0, "-o", out], out
 
 
 def assert_untouched(out):
@@ -165,7 +165,7 @@ def test_no_space_left_between_chunks(suffix, folder, call, tmp_path, monkeypatc
         return Small(file) if path.parent == tmp_path else file
 
     monkeypatch.setattr(Path, "open", open_small)
-    arguments = ["predict", folder / "model.unbag", folder / "visits.parquet", "-q", "-o", out]
+    arguments = ["predict", folder / "model.unbag", folder / "visits.parquet", "-o", out]
     result = call(*arguments, "--chunk-rows", 50)
     monkeypatch.undo()
     assert_one_sentence(result, out.name, "No space left on device")
@@ -229,7 +229,7 @@ def words(folder):
     frame = pd.read_parquet(folder / "visits.parquet").head(30)
     frame.assign(region="Münster", note="größer €").to_csv(visits, index=False)
     out = folder / "words-scores.csv"
-    arguments = ["predict", folder / "model.unbag", visits, "--keep", "note", "-q", "-o", out]
+    arguments = ["predict", folder / "model.unbag", visits, "--keep", "note", "-o", out]
     assert main(list(map(str, arguments))) == 0
     return visits, out.read_bytes()
 
@@ -299,7 +299,7 @@ def test_two_commands_write_one_file(folder, tmp_path):
     """The file is all of one or all of the other, and nothing else is left."""
     out = tmp_path / "s.csv"
     call = [sys.executable, "-m", "unbag", "predict", folder / "model.unbag"]
-    call += [folder / "visits.parquet", "-q", "--chunk-rows", "50", "-o", out]
+    call += [folder / "visits.parquet", "--chunk-rows", "50", "-o", out]
     rules = (["--threshold", "0.1"], ["--threshold", "0.9"])
     running = [subprocess.Popen([*call, *rule]) for rule in rules]
     assert [one.wait() for one in running] == [0, 0]
@@ -359,7 +359,7 @@ TABLE_FAULTS = [
 @pytest.mark.parametrize(("fault", "message"), TABLE_FAULTS)
 def test_unsound_tables(fault, message, call, known):
     visits, regions = f"visits-{fault}", f"regions-{fault}"
-    for command in (["fit", "-q", "-o", "m.unbag"], ["inspect"]):
+    for command in (["fit", "-o", "m.unbag"], ["inspect"]):
         result = call(*command, visits, "regions.csv", *known)
         assert_one_sentence(result, visits, message)
         result = call(*command, "visits.csv", regions, *known)
@@ -368,7 +368,7 @@ def test_unsound_tables(fault, message, call, known):
     known = known[:4]
     result = call("evaluate", "model.unbag", visits, "regions.csv", *known)
     assert_one_sentence(result, visits, message)
-    result = call("predict", "model.unbag", visits, "-q", "-o", "s.csv")
+    result = call("predict", "model.unbag", visits, "-o", "s.csv")
     assert_one_sentence(result, visits, message)
     made = {"m.unbag", "s.csv"}
     assert not made & {path.name for path in Path().iterdir()}
@@ -387,7 +387,7 @@ def test_unsound_tables(fault, message, call, known):
     ],
 )
 def test_unsound_models(model, message, call, known):
-    assert_one_sentence(call("predict", model, "visits.csv", "-q", "-o", "s.csv"), message)
+    assert_one_sentence(call("predict", model, "visits.csv", "-o", "s.csv"), message)
     result = call("evaluate", model, "visits.csv", "regions.csv", *known[:4])
     assert_one_sentence(result, message)
     if model not in ("flipped.unbag", "visits.csv"):  # only the header is read; a table is misuse
@@ -406,11 +406,11 @@ def test_hundreds_of_columns(call, tmp_path):
     wide.to_csv(tmp_path / "wide.csv", index=False)
     pd.DataFrame({"bag": range(6), "k": positives}).to_csv(paths[1], index=False)
     model, out = tmp_path / "m.unbag", tmp_path / "s.csv"
-    options = ["--bag", "bag", "--positives", "k", "--model", "linear", "--folds", 0, "-q"]
+    options = ["--bag", "bag", "--positives", "k", "--model", "linear", "--folds", 0]
     result = call("fit", *paths, *options, "-o", model)
     assert result.returncode == 0, result.stderr
     assert "and 250 more columns" in call("inspect", model).stdout
-    assert call("predict", model, tmp_path / "wide.csv", "-o", out, "-q").returncode == 0
+    assert call("predict", model, tmp_path / "wide.csv", "-o", out).returncode == 0
     scores = pd.read_csv(out)["score"]
     assert scores[label == 1].mean() > scores[label == 0].mean()
 
@@ -450,8 +450,6 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
                 model,
                 "--report",
                 page,
-                "--title",
-                SCRIPT,
             ],
         ),
         (0, ["inspect", *tables, *args]),
@@ -487,7 +485,7 @@ def test_csv_on_a_terminal_is_escaped_and_in_a_pipe_as_it_is(call, folder, frame
     visits = frames[0].head(3).assign(region=SCRIPT)
     new = folder / "obeyed.csv"
     visits.to_csv(new, index=False)
-    arguments = ["predict", folder / "model.unbag", new, "-o", "-", "-q"]
+    arguments = ["predict", folder / "model.unbag", new, "-o", "-"]
     piped = call(*arguments).stdout
     assert piped.count(SCRIPT) == 3
     monkeypatch.setattr("unbag.cli.predict._on_terminal", lambda: True)

@@ -10,7 +10,7 @@ import pytest
 
 from unbag.tables.persistence import describe_model, load_model
 
-FAST = ["--model", "linear", "--folds", 0, "-q"]
+FAST = ["--model", "linear", "--folds", 0]
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_same_model_from_every_format(way, kept, folder, known, call, tmp_pa
 def test_from_standard_input_to_standard_output(folder, call, monkeypatch):
     table = io.BytesIO((folder / "visits.csv.gz").read_bytes())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(table))
-    options = ["-o", "-", "-q"]
+    options = ["-o", "-"]
     piped = call("predict", folder / "model.unbag", "-", *options)
     whole = call("predict", folder / "model.unbag", folder / "visits.parquet", *options)
     assert piped.stdout == whole.stdout

@@ -12,7 +12,7 @@ import pytest
 def model(folder, known, call, tmp_path):
     path = tmp_path / "m.unbag"
     tables = (folder / "visits.parquet", folder / "regions.csv")
-    result = call("fit", *tables, *known, "--model", "linear", "--folds", 0, "-q", "-o", path)
+    result = call("fit", *tables, *known, "--model", "linear", "--folds", 0, "-o", path)
     assert result.returncode == 0, result.stderr
     return path, *tables
 

@@ -104,12 +104,8 @@ def test_version(run):
             "--bag-totals gives the class prior of every bag",
         ),
         (
-            ["predict", "m", "n.csv", "-os", "--noise", "3"],
-            "options on the table of bags, such as --noise, need --bag-totals",
-        ),
-        (
-            ["predict", "m", "n.csv", "-os", "--ignore", "case"],
-            "options on the table of bags, such as --noise, need --bag-totals",
+            ["predict", "m", "n.csv", "-os", "--unmatched", "keep"],
+            "--aggregates-query and --unmatched need --bag-totals",
         ),
         (["predict", "m", "new.csv", "-o", "-", "--json"], "would both write to stdout"),
         (["predict", "m", "new.csv", "-o", "s", "--chunk-rows", "0"], "at least 1 is needed"),
@@ -186,7 +182,7 @@ def test_missing_extra_says_what_to_install(call, monkeypatch):
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="there are no broken pipes here")
 def test_a_reader_that_leaves_early(folder):
     call = [sys.executable, "-m", "unbag", "predict", "model.unbag", "visits.parquet"]
-    call += ["-o", "-", "--chunk-rows", "5", "-q"]
+    call += ["-o", "-", "--chunk-rows", "5"]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": folder}
     with subprocess.Popen(call, **options) as process:
         process.stdout.close()

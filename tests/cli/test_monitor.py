@@ -37,7 +37,7 @@ def months(tmp_path_factory):
     write_month(folder, "may", (0.1, 0.5), 1)
     write_month(folder, "june", (0.5, 0.9), 2)
     write_month(folder, "july", (0.1, 0.5), 3, flip=True)
-    fit = ["fit", folder / "april.parquet", folder / "april.csv", *KNOWN, "-q", "--folds", "3"]
+    fit = ["fit", folder / "april.parquet", folder / "april.csv", *KNOWN, "--folds", "3"]
     assert main([*map(str, fit), "--model", "linear", "-o", str(folder / "april.unbag")]) == 0
     return folder
 
@@ -129,7 +129,7 @@ def test_mistakes(call, months):
 
 def test_models_of_four_bags_have_nothing_to_hold_others_against(call, months):
     write_month(months, "tiny", (0.1, 0.5), 6, n_bags=4)
-    made = ["fit", months / "tiny.parquet", months / "tiny.csv", *KNOWN, "-q", "--folds", "0"]
+    made = ["fit", months / "tiny.parquet", months / "tiny.csv", *KNOWN, "--folds", "0"]
     assert call(*made, "--model", "linear", "-o", months / "tiny.unbag").returncode == 0
     result = call(
         "monitor", months / "tiny.unbag", months / "may.parquet", months / "may.csv", *KNOWN

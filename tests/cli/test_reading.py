@@ -40,7 +40,7 @@ def test_each_table_is_read_once(command, call, folder, frames, known, tmp_path,
     tables, model = [tmp_path / "v.csv", tmp_path / "r.csv"], folder / "model.unbag"
     args, out = known[:4], ["-o", tmp_path / "out.csv"]
     by_key = ["--labels", tmp_path / "labels.csv", "--row-key", "id"]
-    fitting = [*known, "--model", "linear", "-q"]
+    fitting = [*known, "--model", "linear"]
     arguments = {
         "fit": ["fit", *tables, *fitting, "--folds", 0, *out],
         "inspect": ["inspect", *tables, *known],
@@ -66,7 +66,7 @@ def test_predict_reads_text_once_unless_types_must_be_found(
     visits.assign(id=[f"{i:06}" for i in range(len(visits))]).to_csv(
         tmp_path / "v.csv", index=False
     )
-    arguments = ["predict", folder / "model.unbag", tmp_path / "v.csv", "--keep", "id", "-q"]
+    arguments = ["predict", folder / "model.unbag", tmp_path / "v.csv", "--keep", "id"]
     assert call(*arguments, "-o", tmp_path / output).returncode == 0
     opened, read = counts
     assert opened["v.csv"] == 1 + n_passes

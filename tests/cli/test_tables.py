@@ -8,7 +8,7 @@ import pytest
 
 from unbag.tables.persistence import describe_model, load_model
 
-FAST = ["--model", "linear", "--folds", 0, "-q"]
+FAST = ["--model", "linear", "--folds", 0]
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_ids_and_times_are_noticed(frames, call, tmp_path):
     fitted = call("fit", *tables, "--exclude", "id,visit", *FAST, "-o", out)
     assert fitted.returncode == 0, fitted.stderr
     assert "every row" not in fitted.stderr
-    assert call("predict", out, tmp_path / "v.csv", "-q", "-o", tmp_path / "s.csv").returncode == 0
+    assert call("predict", out, tmp_path / "v.csv", "-o", tmp_path / "s.csv").returncode == 0
 
 
 def test_percent_signs_need_no_option(frames, fit):

@@ -38,7 +38,7 @@ def called(profile):
 
 def test_in_memory(folder, known, tmp_path):
     tables = [folder / "visits.parquet", folder / "regions.csv", *known]
-    places = ["-o", tmp_path / "m.unbag", "--report", tmp_path / "page.html", "-q"]
+    places = ["-o", tmp_path / "m.unbag", "--report", tmp_path / "page.html"]
     profile = cProfile.Profile()
     assert profile.runcall(main, [*map(str, ["fit", *tables, *places])]) == 0
     assert steps(0) <= called(profile)

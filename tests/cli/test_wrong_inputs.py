@@ -56,7 +56,6 @@ def place(tmp_path_factory):
                     "linear",
                     "--folds",
                     "0",
-                    "-q",
                 ],
                 "-o",
                 str(folder / "m.unbag"),
@@ -140,7 +139,7 @@ def make_files(folder, visits, regions):
         frame.to_csv(folder / name, index=False)
 
 
-FIT = "--bag region --positives yes --model linear --folds 0 -q"
+FIT = "--bag region --positives yes --model linear --folds 0"
 SHARE = "--bag region --proportion rate"
 
 # What is called, the exit code, and the sentence, as a pattern.
@@ -348,7 +347,7 @@ def test_one_sentence_and_nothing_left(name, place, call, monkeypatch, tmp_path)
                 "--proportion" if option == "--positives" and "--proportion" in words else option
             )
             words += [] if known in words else [option, value]
-        words += ["--model", "linear", "--folds", "0", "-q"]
+        words += ["--model", "linear", "--folds", "0"]
     monkeypatch.chdir(place)
     given = Path("two.zip").read_bytes() if name == "a zip on stdin" else b""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))

@@ -220,22 +220,23 @@ def _words(options: argparse.Namespace) -> dict[str, Any]:
     """What sentences about two tables call them, and what they advise, on the command line."""
     several = bool(getattr(options, "grouping", None))
     whose = f" {getattr(options, 'noise_of', 'COLUMN')}=NUMBER" if several else ""
-    drop = "use --unmatched drop"
+    drop, fit = "use --unmatched drop", ""
     if getattr(options, "may_keep", False):
         drop = "use --unmatched keep for what the model says of their rows alone, or drop"
+        fit = " of unbag fit, as which this table is read"
     return {
         "instances": f"{WORDS['instances']} {options.instances}",
         "bags": f"{WORDS['bags']} {options.aggregates}",
         "drop": "take their rows out of all tables" if several else drop,
-        "convert": "--types can make both a category",
+        "convert": f"--types{fit} can make both a category",
         "swap": "ROWS come first, then BAGS",
-        "proportion": "use --proportion",
-        "positives": "use --positives",
-        "percent": "use --percent",
-        "hidden": "where counts are hidden, say what they may be: --hidden 1-9 or --hidden unknown",
-        "noise": f"give its standard deviation by --noise{whose}",
+        "proportion": f"use --proportion{fit}",
+        "positives": f"use --positives{fit}",
+        "percent": f"use --percent{fit}",
+        "hidden": f"where counts are hidden, say what they may be: --hidden 1-9 or --hidden unknown{fit}",
+        "noise": f"give its standard deviation by --noise{whose}{fit}",
         "add_size": "with --bag-size, or --positives, they would be added up",
-        "ignore": lambda names: f"--ignore {','.join(names).replace('_', '-')}",
+        "ignore": lambda names: f"--ignore {','.join(names).replace('_', '-')}{fit}",
     }
 
 

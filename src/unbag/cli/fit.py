@@ -28,7 +28,6 @@ from unbag.cli.models import evaluation_record
 from unbag.cli.options import (
     add_json,
     add_page,
-    add_quiet,
     add_tables,
     by_commas,
     check_page,
@@ -68,10 +67,8 @@ _ONE_TABLE_ONLY = {
 _NOT_EVALUATED = (
     "How good the model is cannot be estimated from these tables: every row is counted in all of them, "
     "so that no bag can be held out. 'unbag evaluate' estimates it from rows and totals of another time, "
-    "or by labels of some rows ('unbag sample-labels'); without --grouping, 'unbag fit' estimates how "
-    "good a model of --bag alone is."
+    "or by labels of some rows ('unbag sample-labels')."
 )
-
 _COUNTS_NOT_KNOWN = (
     "How good the model is is not estimated: that needs bags with known counts, of rows without "
     "multiplicities. 'unbag evaluate' does it for any such bags of another time or place."
@@ -87,13 +84,6 @@ _EXAMPLES = """examples:
   totals by day and by carrier of the same flights:
   unbag fit flights.csv days.csv --bag date --positives late --grouping carrier=carriers.csv \\
       -o model.unbag
-
-  a table of any size in a database, of which equal rows are counted there:
-  unbag fit warehouse.duckdb results.csv --query 'FROM visits' --bag region --positives n \\
-      --group-rows -o model.unbag
-
-  the same by groups of which only totals are known, in one table:
-  unbag fit results.csv results.csv --bag precinct --margins white,black --positives ann -o m.unbag
 """
 
 
@@ -111,20 +101,23 @@ def add_command(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     add_tables(parser)
-    _add_grouping(parser)
-    add_fitting(parser)
+    words = (
+        "a further table, of totals of the same rows by other columns, such as "
+        "day=days.csv; may be given several times, and the model, a linear one, is trained on all "
+        "tables. Its columns are called as in BAGS; --noise day=3,region=2 is that of each. "
+        "COLUMN is a feature, too, unless --exclude says otherwise"
+    )
+    metavar = "COLUMN[,COLUMN]=TABLE"
     parser.add_argument(
-        "-o",
-        "--output",
-        type=file_place,
-        required=True,
-        metavar="MODEL",
-        help="model file to write",
+        "--grouping", action="append", type=_grouping, default=[], metavar=metavar, help=words
+    )
+    add_fitting(parser)
+    words = "model file to write"
+    parser.add_argument(
+        "-o", "--output", type=file_place, required=True, metavar="MODEL", help=words
     )
     add_page(parser)
-    parser.add_argument("--title", help="heading of that page")
     add_json(parser)
-    add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -132,8 +125,6 @@ def run(options: argparse.Namespace) -> int:
     """Read, fit, evaluate, save."""
     if options.report is not None and not options.folds:
         options.parser.error("--report needs --folds, since it shows how good the model is")
-    if options.title is not None and options.report is None:
-        options.parser.error("--title is that of the page: --report PAGE")
     if options.grouping:
         _check_groupings(options)
     if options.bins is not None and not options.group_rows:
@@ -161,22 +152,19 @@ def run(options: argparse.Namespace) -> int:
     if options.folds and evaluated:
         evaluation = _evaluate(trained, data, options)
     record = {} if evaluation is None else evaluation_record(evaluation)
-    metadata = _metadata(options, data, pipeline, trained.rule) | {
+    record = {
         "n_bags": int(check_bag_target(data.y, accept=ANYTHING).n_bags),
         "training": training,
         "leaderboard": getattr(pipeline[-1], "leaderboard_", None),
-        "evaluation": record or None,
+        "evaluation": None if evaluation is None else evaluation_record(evaluation),
         "reference": _reference(trained, data),
         "training_bags": make_fingerprints(data.X, data.y),
     }
-    save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
-    say(f"Model: {options.output}")
+    metadata = _save(options, data, pipeline, trained.rule, record)
     if options.report is not None:
         say(f"Page:  {options.report}")
     if options.json:
-        show_json(
-            {"output": options.output, "columns": data.schema.to_dict()["columns"]} | metadata
-        )
+        show_json(metadata)
     elif evaluation is not None:
         show(str(evaluation))
     elif not evaluated:
@@ -187,36 +175,63 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _save(
+    options: argparse.Namespace,
+    data: BagData,
+    pipeline: Any,
+    rule: Rule | None,
+    record: dict[str, Any],
+) -> dict[str, Any]:
+    """Save the model with what every model file says; return that for --json."""
+    names = "instances aggregates bag positives proportion bag_size noise exclude types unmatched"
+    names += " percent hidden multiplicity margins ignore label_column query aggregates_query encoding na_values"
+    given = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
+    if given["encoding"] == options.parser.get_default("encoding"):
+        given["encoding"] = None  # which says nothing of these tables
+    if options.grouping:
+        given["grouping"] = [f"{','.join(keys)}={place}" for keys, place in options.grouping]
+    metadata = {
+        "model": type(pipeline[-1]).__name__,
+        "fitted_with": given,
+        "n_instances": n_instances(data),
+        "class_names": data.class_names,
+        "rule": None if rule is None else rule.to_dict(),
+    } | record
+    schema = data.schema.to_dict()
+    save_model(pipeline, options.output, schema=schema, metadata=plain(metadata))
+    say(f"Model: {options.output}")
+    return {"output": options.output, "columns": schema["columns"]} | metadata
+
+
 def _fit_groupings(options: argparse.Namespace) -> int:
     """Read, fit and save a model of several tables of the same rows."""
     data, y = _read_groupings(options)
     say(f"Read {counted(len(data.X), 'instance')} with {counted(data.X.shape[1], 'column')}.")
-    pipeline, rule, record = _train_groupings(options, data, y)
-    first = next(_tables_of(options))
-    metadata = _metadata(first, data, pipeline, rule) | record
-    further = [f"{','.join(keys)}={place}" for keys, place in options.grouping]
-    metadata["fitted_with"] |= {"grouping": further}
-    save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
-    say(f"Model: {options.output}")
+    check_worth(options, *(y[name] for name in y.dtype.names or ()))
+    groupings = check_groupings_target(y)
+    pipeline = make_classifier("linear", random_state=options.seed).fit(data.X, y)
+    cells = [
+        f"{bags.n_bags} by {name}"
+        for name, bags in zip(groupings.names, groupings.bags, strict=True)
+    ]
+    training = training_record(pipeline[-1])
+    training["summary"] = f"trained on the joint likelihood of counts: {listing(cells)}"
+    kept = [make_fingerprints(data.X, y[name]) for name in groupings.names]
+    bags = {
+        "version": kept[0]["version"],
+        "n_bags": sum(one["n_bags"] for one in kept),
+        "bags": sorted(bag for one in kept for bag in one["bags"]),
+    }
+    probabilities = pipeline.predict_proba(data.X)[:, 1]
+    rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
+    say(sentence(training["summary"]), *term_lines(training["terms"]), f"Class: {rule}.")
+    record = {"n_bags": groupings.n_cells, "training": training, "training_bags": bags}
+    metadata = _save(next(_tables_of(options)), data, pipeline, rule, record)
     if options.json:
-        columns = data.schema.to_dict()["columns"]
-        show_json({"output": options.output, "columns": columns} | metadata)
+        show_json(metadata)
     else:
         show(_NOT_EVALUATED)
     return 0
-
-
-def _metadata(
-    options: argparse.Namespace, data: BagData, pipeline: Any, rule: Rule | None
-) -> dict[str, Any]:
-    """What every model file says."""
-    return {
-        "model": type(pipeline[-1]).__name__,
-        "fitted_with": _given(options),
-        "n_instances": n_instances(data),
-        "class_names": data.class_names,
-        "rule": None if rule is None else rule.to_dict(),
-    }
 
 
 def _reference(trained: TrainedPipeline, data: BagData) -> dict[str, Any] | None:
@@ -230,55 +245,18 @@ def _reference(trained: TrainedPipeline, data: BagData) -> dict[str, Any] | None
 
 
 def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespace) -> Evaluation:
-    if options.report is not None:
-        page = model_report(
-            trained.pipeline,
-            data.X,
-            data.y,
-            out_of_fold=trained.out_of_fold,
-            path=options.report,
-            title=options.title,
-            command=options.command,
-            threshold=trained.score_threshold,
-            random_state=options.seed,
-        )
-        return page.evaluation
-    return cross_val_evaluate(
-        trained.pipeline,
-        data.X,
-        data.y,
-        out_of_fold=trained.out_of_fold,
-        threshold=trained.score_threshold,
-        random_state=options.seed,
-    )
-
-
-def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """What the model was fitted to and how, as the options say."""
-    names = "instances aggregates bag positives proportion bag_size noise exclude types unmatched"
-    names += " percent hidden multiplicity margins ignore label_column query aggregates_query encoding na_values"
-    given = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
-    # what text is taken for that is not UTF-8 says nothing of these tables unless it was given
-    usual = given["encoding"] == options.parser.get_default("encoding")
-    return given | {"encoding": None if usual else given["encoding"]}
+    how: dict[str, Any] = {
+        "out_of_fold": trained.out_of_fold,
+        "threshold": trained.score_threshold,
+        "random_state": options.seed,
+    }
+    if options.report is None:
+        return cross_val_evaluate(trained.pipeline, data.X, data.y, **how)
+    how |= {"path": options.report, "command": options.command}
+    return model_report(trained.pipeline, data.X, data.y, **how).evaluation
 
 
 # --- several tables of totals of the same rows --------------------------------------------------
-
-
-def _add_grouping(parser: argparse.ArgumentParser) -> None:
-    """Add further tables."""
-    parser.add_argument(
-        "--grouping",
-        action="append",
-        type=_grouping,
-        default=[],
-        metavar="COLUMN[,COLUMN]=TABLE",
-        help="a further table, of totals of the same rows by other columns, such as "
-        "day=days.csv; may be given several times, and the model, a linear one, is trained on all "
-        "tables. Its columns are called as in BAGS; --noise day=3,region=2 is that of each. "
-        "COLUMN is a feature, too, unless --exclude says otherwise",
-    )
 
 
 def _grouping(text: str) -> tuple[list[str], Any]:
@@ -355,32 +333,3 @@ def _read_groupings(options: argparse.Namespace) -> tuple[BagData, NDArray[np.vo
         say_notes(matched, own)
     with naming(options):
         return data, multi_grouping_target(targets)
-
-
-def _train_groupings(
-    options: argparse.Namespace, data: BagData, y: NDArray[np.void]
-) -> tuple[Any, Rule, dict[str, Any]]:
-    """Fit the model and make the rule; return them with what the model file records."""
-    check_worth(options, *(y[name] for name in y.dtype.names or ()))
-    groupings = check_groupings_target(y)
-    pipeline = make_classifier("linear", random_state=options.seed).fit(data.X, y)
-    cells = [
-        f"{bags.n_bags} by {name}"
-        for name, bags in zip(groupings.names, groupings.bags, strict=True)
-    ]
-    training = training_record(pipeline[-1])
-    summary = f"trained on the joint likelihood of counts: {listing(cells)}"
-    kept = [make_fingerprints(data.X, y[name]) for name in groupings.names]
-    record = {
-        "n_bags": groupings.n_cells,
-        "training": training | {"summary": summary},
-        "training_bags": {
-            "version": kept[0]["version"],
-            "n_bags": sum(one["n_bags"] for one in kept),
-            "bags": sorted(bag for one in kept for bag in one["bags"]),
-        },
-    }
-    probabilities = pipeline.predict_proba(data.X)[:, 1]
-    rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
-    say(sentence(summary), *term_lines(training["terms"]), f"Class: {rule}.")
-    return pipeline, rule, record

@@ -38,145 +38,82 @@ def add_columns(
     required: bool = True,
     features: bool = True,
     members: bool = False,
-    keep_unmatched: bool = False,
-    title: str = "what the tables hold",
 ) -> None:
     """Add the options that say what the columns of two tables hold."""
-    group = parser.add_argument_group(title)
-    add = group.add_argument
-    names, column = "COLUMN[,COLUMN]", "COLUMN"
-    add(
-        "--bag",
-        type=by_commas,
-        required=required,
-        metavar=names,
-        help="column that names the bag, in both tables; several together name a bag",
-    )
+    group = parser.add_argument_group("what the tables hold")
+    add, names, column = group.add_argument, "COLUMN[,COLUMN]", "COLUMN"
+    words = "column that names the bag, in both tables; several together name a bag"
+    add("--bag", type=by_commas, required=required, metavar=names, help=words)
     known = group.add_mutually_exclusive_group(required=required)
-    known.add_argument(
-        "--positives",
-        type=by_commas,
-        metavar=names,
-        help="column of BAGS: number of positives; or one column of counts for each class",
-    )
-    known.add_argument(
-        "--proportion",
-        type=by_commas,
-        metavar=names,
-        help="column of BAGS: proportion of positives, 0 to 1; or one for each class",
-    )
+    words = "column of BAGS: number of positives; or one column of counts for each class"
+    known.add_argument("--positives", type=by_commas, metavar=names, help=words)
+    words = "column of BAGS: proportion of positives, 0 to 1; or one for each class"
+    known.add_argument("--proportion", type=by_commas, metavar=names, help=words)
     add("--percent", action="store_true", help="--proportion, and its noise, are in percent")
-    add(
-        "--bag-size",
-        metavar=column,
-        help="column of BAGS with the size of each bag, to check; where it is larger than the "
-        "number of rows, these are taken for a random sample",
+    words = (
+        "column of BAGS with the size of each bag, to check; where it is larger than the "
+        "number of rows, these are taken for a random sample"
     )
-    add(
-        "--noise",
-        type=number_or_name,
-        metavar="COLUMN|NUMBER",
-        help="standard deviation of the noise in --positives or --proportion",
+    add("--bag-size", metavar=column, help=words)
+    words = "standard deviation of the noise in --positives or --proportion"
+    add("--noise", type=number_or_name, metavar="COLUMN|NUMBER", help=words)
+    words = (
+        "what counts that are empty, * or 'suppressed' may be, such as 1-9, or unknown; cells "
+        "such as <10 or 10-19 are read as sets anyway"
     )
-    add(
-        "--hidden",
-        metavar="SET",
-        help="what counts that are empty, * or 'suppressed' may be, such as 1-9, or unknown; cells "
-        "such as <10 or 10-19 are read as sets anyway",
-    )
+    add("--hidden", metavar="SET", help=words)
     parser.set_defaults(label_column=None)
     if features or members:
-        add(
-            "--margins",
-            type=by_commas,
-            metavar=names,
-            help="columns of ROWS with numbers of members of groups, where there is one row per bag "
-            "and none per instance; BAGS may be the same file. The model has one feature, group",
+        words = (
+            "columns of ROWS with numbers of members of groups, where there is one row per bag "
+            "and none per instance; BAGS may be the same file. The model has one feature, group"
         )
-        add(
-            "--multiplicity",
-            metavar=column,
-            help="column of ROWS: how many identical rows a row stands for",
-        )
+        add("--margins", type=by_commas, metavar=names, help=words)
+        words = "column of ROWS: how many identical rows a row stands for"
+        add("--multiplicity", metavar=column, help=words)
     if features:
-        add(
-            "--group-rows",
-            action="store_true",
-            help="group equal rows, of a DuckDB file in the database, and fit to these, which stand "
-            "for all; where they are too many, whole bags are drawn",
-        )
-        add(
-            "--bins",
-            type=whole_number(2),
-            metavar="N",
-            help="with --group-rows: bins of a column of numbers that has more values; 256 by "
-            "default, or fewer where rows would be too many",
-        )
-        add(
-            "--labels",
-            dest="label_column",
-            metavar=column,
-            help="column of ROWS with the labels of some rows, empty for the others: 0, 1, "
-            "..., or names of class columns",
-        )
-        add(
-            "--exclude",
-            type=by_commas,
-            default=[],
-            metavar=names,
-            help="columns of ROWS that are not features",
-        )
-    add(
-        "--types",
-        type=_types,
-        default={},
-        metavar="COLUMN=TYPE[,...]",
-        help="types of columns, where not to be inferred: number, category, boolean or time; "
-        "a category is read as written, with leading zeros",
+        _add_rows(add)
+    words = (
+        "types of columns, where not to be inferred: number, category, boolean or time; "
+        "a category is read as written, with leading zeros"
     )
-    add(
-        "--unmatched",
-        choices=["error", "drop", *(["keep"] if keep_unmatched else [])],
-        default="error",
-        help="bags that are in one of the tables only: refuse them, or leave them out"
-        + (
-            "; or keep their rows, with probabilities in the population of the training bags"
-            if keep_unmatched
-            else ""
-        ),
-    )
-    add(
-        "--ignore",
-        type=_differences,
-        metavar="DIFFERENCE[,...]",
-        help="differences between keys to ignore: case, whitespace, leading-zeros, date-format, "
-        "time (of day)",
-    )
-    _add_reading(parser)
+    add("--types", type=_types, default={}, metavar="COLUMN=TYPE[,...]", help=words)
+    words = "bags that are in one of the tables only: refuse them, or leave them out"
+    add("--unmatched", choices=["error", "drop"], default="error", help=words)
+    words = "differences between keys to ignore: case, whitespace, leading-zeros, date-format, time"
+    add("--ignore", type=_differences, metavar="DIFFERENCE[,...]", help=f"{words} (of day)")
+    add_reading(parser)
 
 
-def _add_reading(parser: argparse.ArgumentParser) -> None:
+def _add_rows(add: Callable[..., Any]) -> None:
+    """Add what only a fit asks about ROWS."""
+    names, column = "COLUMN[,COLUMN]", "COLUMN"
+    words = (
+        "group equal rows, of a DuckDB file in the database, and fit to these, which stand "
+        "for all; where they are too many, whole bags are drawn"
+    )
+    add("--group-rows", action="store_true", help=words)
+    words = (
+        "with --group-rows: bins of a column of numbers that has more values; 256 by "
+        "default, or fewer where rows would be too many"
+    )
+    add("--bins", type=whole_number(2), metavar="N", help=words)
+    words = "column of ROWS with the labels of some rows, empty for the others: 0, 1, ..., or names"
+    add("--labels", dest="label_column", metavar=column, help=f"{words} of class columns")
+    words = "columns of ROWS that are not features"
+    add("--exclude", type=by_commas, default=[], metavar=names, help=words)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how tables are to be read."""
-    group = parser.add_argument_group("how tables are read")
-    group.add_argument(
-        "--query",
-        metavar="SQL|SHEET",
-        help="rows of ROWS where it is a database; where it is a workbook, the sheet",
-    )
-    group.add_argument("--aggregates-query", metavar="SQL|SHEET", help="the same for BAGS")
-    group.add_argument(
-        "--encoding",
-        default="cp1252",
-        metavar="NAME",
-        help="encoding of text that is not UTF-8 or UTF-16",
-    )
-    group.add_argument(
-        "--na-values",
-        type=by_commas,
-        default=[],
-        metavar="TEXT[,TEXT]",
-        help="what stands for a missing value, such as '?'; empty fields, NA and the like do anyway",
-    )
+    add = parser.add_argument_group("how tables are read").add_argument
+    words = "rows of ROWS where it is a database; where it is a workbook, the sheet"
+    add("--query", metavar="SQL|SHEET", help=words)
+    add("--aggregates-query", metavar="SQL|SHEET", help="the same for BAGS")
+    words = "encoding of text that is not UTF-8 or UTF-16"
+    add("--encoding", default="cp1252", metavar="NAME", help=words)
+    words = "what stands for a missing value, such as '?'; empty fields, NA and the like do anyway"
+    add("--na-values", type=by_commas, default=[], metavar="TEXT[,TEXT]", help=words)
 
 
 def add_seed(parser: Any) -> None:
@@ -193,30 +130,22 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_keep(parser: Any) -> None:
     """Add the option for columns that go into what is written."""
-    parser.add_argument(
-        "--keep",
-        type=by_commas,
-        default=[],
-        metavar="COLUMN[,COLUMN]",
-        help="columns of ROWS to write as well, such as an id",
-    )
+    words = "columns of ROWS to write as well, such as an id"
+    parser.add_argument("--keep", type=by_commas, default=[], metavar="COLUMN[,COLUMN]", help=words)
 
 
 def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
     """Add the option for tables that are opened in a spreadsheet."""
-    parser.add_argument(
-        "--escape-formulas",
-        action="store_true",
-        help="put an apostrophe before texts that a spreadsheet would take for formulas, such as "
-        "=1+1; of tables from strangers",
+    words = (
+        "put an apostrophe before texts that a spreadsheet would take for formulas, such as =1+1"
     )
+    parser.add_argument("--escape-formulas", action="store_true", help=words)
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the option for an HTML page."""
-    parser.add_argument(
-        "--report", type=page_place, metavar="PAGE", help="HTML page to write as well"
-    )
+    words = "HTML page to write as well"
+    parser.add_argument("--report", type=page_place, metavar="PAGE", help=words)
 
 
 def check_page(options: argparse.Namespace) -> None:
@@ -260,11 +189,6 @@ def _holds(place: Any, path: Path) -> bool:
     return False
 
 
-def add_quiet(parser: argparse.ArgumentParser) -> None:
-    """Add a way to have no progress bars."""
-    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
-
-
 def table_place(text: str) -> Path | TableURL:
     """Read where a table is."""
     try:
@@ -305,28 +229,21 @@ def whole_number(least: int) -> Callable[[str], int]:
     """Make a type of argument: a whole number that is large enough."""
 
     def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = least - 1
-        if number < least:
-            raise argparse.ArgumentTypeError(
-                f"a whole number of at least {least} is needed, not {text!r}"
-            )
-        return number
+        with suppress(ValueError):
+            if int(text) >= least:
+                return int(text)
+        words = f"a whole number of at least {least} is needed, not {text!r}"
+        raise argparse.ArgumentTypeError(words)
 
     return read
 
 
 def positive_number(text: str) -> float:
     """Read a number above zero."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"a positive number is needed, not {text!r}")
-    return number
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"a positive number is needed, not {text!r}")
 
 
 def one_or_all(names: list[str] | None) -> Any:

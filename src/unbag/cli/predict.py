@@ -13,11 +13,10 @@ from unbag.cli.data import BagData, read_bags
 from unbag.cli.models import add_model, class_names, open_model
 from unbag.cli.options import (
     FORMATS,
-    add_columns,
     add_escape_formulas,
     add_json,
     add_keep,
-    add_quiet,
+    add_reading,
     file_place,
     positive_number,
     table_place,
@@ -41,21 +40,6 @@ _EXAMPLES = """examples:
 """
 
 
-# How tables are read, and what they hold: the latter as for unbag fit, unless given here.
-_HOW = ("query", "aggregates_query", "encoding", "na_values", "parser")
-_WHAT = (
-    "bag",
-    "positives",
-    "proportion",
-    "percent",
-    "bag_size",
-    "noise",
-    "types",
-    "unmatched",
-    "ignore",
-)
-
-
 def add_command(commands: Any) -> None:
     """Add ``unbag predict``."""
     parser = add_parser(
@@ -76,50 +60,33 @@ def add_command(commands: Any) -> None:
     add_model(parser)
     add = parser.add_argument
     add("instances", metavar="ROWS", type=table_place, help=f"rows to classify: {FORMATS}")
-    add(
-        "-o",
-        "--output",
-        required=True,
-        type=_output,
-        metavar="SCORES",
-        help="table to write, in the format that its name says; - for CSV on stdout",
-    )
+    words = "table to write, in the format that its name says; - for CSV on stdout"
+    add("-o", "--output", required=True, type=_output, metavar="SCORES", help=words)
     kept = parser.add_mutually_exclusive_group()
     add_keep(kept)
     kept.add_argument("--all-columns", action="store_true", help="write all columns as well")
-    add(
-        "--class-prior",
-        type=_shares,
-        metavar="P",
-        help="proportion of positives where the model is used, if not that of the training bags; of "
-        "more than two classes, all proportions by commas",
+    words = (
+        "proportion of positives where the model is used, if not that of the training bags; of "
+        "more than two classes, all proportions by commas"
     )
-    add(
-        "--threshold",
-        type=_share,
-        metavar="P",
-        help="probability above which a row is positive, in place of the model's own rule",
+    add("--class-prior", type=_shares, metavar="P", help=words)
+    words = "probability above which a row is positive, in place of the model's own rule"
+    add("--threshold", type=_share, metavar="P", help=words)
+    words = (
+        "table of bags whose counts are known, in the columns, and with the noise, of that of unbag "
+        "fit: probabilities of the rows of a bag then add up to its count, apart from noise; all "
+        "rows are read at once"
     )
-    add(
-        "--bag-totals",
-        type=table_place,
-        metavar="BAGS",
-        help="table of bags whose counts are known, with the columns given to unbag fit: "
-        "probabilities of the rows of a bag then add up to its count, apart from noise; all "
-        "rows are read at once",
+    add("--bag-totals", type=table_place, metavar="BAGS", help=words)
+    words = (
+        "bags that ROWS or --bag-totals lack: refuse them, leave them out, or keep their rows, with "
+        "probabilities in the population of the training bags"
     )
+    add("--unmatched", choices=["error", "drop", "keep"], help=words)
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
-    add_columns(
-        parser,
-        required=False,
-        features=False,
-        keep_unmatched=True,
-        title="what --bag-totals holds, if not as in unbag fit",
-    )
-    parser.set_defaults(unmatched=None)
+    add_reading(parser)
     add_escape_formulas(parser)
     add_json(parser)
-    add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -127,13 +94,14 @@ def run(options: argparse.Namespace) -> int:
     """Load, check, score and write chunk by chunk."""
     if options.output == "-" and options.json:
         options.parser.error("--json and '-o -' would both write to stdout")
-    if options.bag_totals is not None and options.class_prior is not None:
+    if options.bag_totals is None:
+        if options.aggregates_query or options.unmatched:
+            options.parser.error("--aggregates-query and --unmatched need --bag-totals")
+    elif options.class_prior is not None:
         options.parser.error(
             "--bag-totals gives the class prior of every bag: leave --class-prior out"
         )
-    if options.bag_totals is None and (options.aggregates_query or _given_here(options)):
-        options.parser.error("options on the table of bags, such as --noise, need --bag-totals")
-    if options.bag_totals is not None and str(options.instances) == STANDARD_INPUT:
+    elif str(options.instances) == STANDARD_INPUT:
         options.parser.error("--bag-totals reads ROWS twice, which - does not allow")
     need("pandas", "skops", extra="files")
     import pandas as pd
@@ -155,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
             "or leave it out",
             column=taken[0],
         )
-    bar = progress_bar(verbose=not options.quiet, unit=" rows", unit_scale=True)
+    bar = progress_bar(unit=" rows", unit_scale=True)
     reports: list[SchemaReport] = [SchemaReport()]
     strays = OutOfRange((found.metadata.get("reference") or {}).get("columns", {}))
 
@@ -219,22 +187,15 @@ def _read_known_bags(
             f"{options.model} does not say what columns its bags had; --bag-totals is for models "
             "of unbag fit"
         )
-    if options.positives or options.proportion:
-        # options of the column of unbag fit do not apply to this one
-        replaced = dict.fromkeys(("positives", "proportion", "bag_size", "noise"))
-        fitted = fitted | replaced | {"percent": False}
     now = {"instances": options.instances, "aggregates": options.bag_totals, "label_column": None}
-    now |= {name: getattr(options, name) for name in (*_HOW, *_given_here(options))}
+    how = ("query", "aggregates_query", "encoding", "na_values", "parser")
+    now |= {name: getattr(options, name) for name in how}
+    if options.unmatched is not None:
+        now["unmatched"] = options.unmatched
     now["may_keep"] = True
     return read_bags(
         argparse.Namespace(**fitted | now), schema, keep=dict.fromkeys(kept), why="to keep"
     )
-
-
-def _given_here(options: argparse.Namespace) -> list[str]:
-    """Options about the table of bags that are given."""
-    usual = {name: options.parser.get_default(name) for name in _WHAT}
-    return [name for name in _WHAT if getattr(options, name) is not usual[name]]
 
 
 def _output(text: str) -> str:
@@ -271,5 +232,5 @@ def _write(frames: Iterator[Any], output: str) -> int:
 
 
 def _on_terminal() -> bool:
-    """Whether names are shown, whose control characters must not act; a pipe or file gets them as they are."""
+    """Whether names are shown, whose control characters must not act; pipes get them as they are."""
     return sys.stdout.isatty()

@@ -74,40 +74,26 @@ class TrainedPipeline:
 def add_fitting(parser: argparse.ArgumentParser) -> None:
     """Add the options of a fit and its evaluation."""
     group = parser.add_argument_group("model and evaluation")
-    group.add_argument(
-        "--model",
-        choices=get_args(ModelName),
-        default="auto",
-        help="auto: the mixed model, a sum of numbers, categories, text and a kernel, each with a "
+    add = group.add_argument
+    words = (
+        "auto: the mixed model, a sum of numbers, categories, text and a kernel, each with a "
         "variance; linear: without the kernel; boosted: boosted trees; ensemble: a weighted average "
         "of the mixed model and boosted trees; boosted and ensemble need LightGBM (the extra "
-        "boosting), neural needs torch (the extra torch)",
+        "boosting), neural needs torch (the extra torch)"
     )
-    group.add_argument(
-        "--threshold-metric",
-        choices=get_args(RuleName),
-        help="what the threshold on probabilities is best for: balanced accuracy (default), "
+    add("--model", choices=get_args(ModelName), default="auto", help=words)
+    words = (
+        "what the threshold on probabilities is best for: balanced accuracy (default), "
         "accuracy, F1, or the cost of mistakes (--costs); of more than two classes, "
-        "the most probable is taken, for accuracy",
+        "the most probable is taken, for accuracy"
     )
-    group.add_argument(
-        "--costs",
-        nargs=2,
-        type=positive_number,
-        metavar=("FP", "FN"),
-        help="cost of a false positive and of a false negative, for --threshold-metric cost",
+    add("--threshold-metric", choices=get_args(RuleName), help=words)
+    words = "cost of a false positive and of a false negative, for --threshold-metric cost"
+    add("--costs", nargs=2, type=positive_number, metavar=("FP", "FN"), help=words)
+    words = (
+        "folds of bags for the evaluation, and for what boosted trees and ensembles choose; 0: no"
     )
-    group.add_argument(
-        "--folds",
-        type=whole_number(0),
-        default=5,
-        metavar="N",
-        help="folds of bags for the evaluation, and for what boosted trees and ensembles choose; 0: no "
-        "evaluation",
-    )
-    group.add_argument(
-        "--force", action="store_true", help="fit even if the bags carry almost no information"
-    )
+    add("--folds", type=whole_number(0), default=5, metavar="N", help=f"{words} evaluation")
     add_seed(group)
 
 
@@ -139,11 +125,10 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
         worths = [effective_sample_size(y) for y in targets]
     rows = sum(worth.n_effective for worth in worths)
     best = max(worths, key=lambda worth: worth.n_effective)
-    if rows < _FEWEST_ROWS and not options.force:
+    if rows < _FEWEST_ROWS:
         raise ValueError(
             f"these bags are worth no more than {rows:.1f} rows of known label, from which nothing "
-            f"can be learned: {best.warning or best.summary}{_percent_hint(options, targets)} "
-            "(--force fits all the same)"
+            f"can be learned: {best.warning or best.summary}{_percent_hint(options, targets)}"
         )
     if best.warning is not None:
         say(best.warning)
@@ -166,7 +151,7 @@ def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipelin
         options.model,
         cv=options.folds or 5,
         random_state=options.seed,
-        verbose=0 if options.quiet else 1,
+        verbose=1,
     )
     pipeline.fit(data.X, data.y)
     if "model__verbose" in pipeline.get_params():

@@ -57,8 +57,8 @@ def used(folder, *arguments):
 
 def measure(rows: int, features: int, folds: int) -> list[Row]:
     tables = ["instances.parquet", "aggregates.csv", "--bag", "region", "--positives", "positives"]
-    fit = ["fit", *tables, "--model", "linear", "-q", "-o", "model.unbag", "--folds", str(folds)]
-    predict = ["predict", "model.unbag", "instances.parquet", "-q", "-o", "scores.parquet"]
+    fit = ["fit", *tables, "--model", "linear", "-o", "model.unbag", "--folds", str(folds)]
+    predict = ["predict", "model.unbag", "instances.parquet", "-o", "scores.parquet"]
     with tempfile.TemporaryDirectory() as name:
         write_tables(Path(name), rows, features)
         return [used(name, *call) for call in (fit, predict)]
