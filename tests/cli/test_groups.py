@@ -47,7 +47,7 @@ def test_margins_have_a_table_of_groups(call, tmp_path):
     pd.DataFrame(columns).to_csv(table, index=False)
     known = (table, table, "--bag", "precinct", "--positives", "yes", "--margins", "old,young")
     path = tmp_path / "m.unbag"
-    result = call("fit", *known, "--model", "linear", "--folds", 0, "-q", "-o", path)
+    result = call("fit", *known, "--model", "linear", "--folds", 0, "-o", path)
     assert result.returncode == 0, result.stderr
     result = call("groups", path, *known, "--contrast", "old-young", "--json", "--draws", 40)
     assert result.returncode == 0, result.stderr

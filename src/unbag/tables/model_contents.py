@@ -116,8 +116,7 @@ def is_trusted(name: str) -> bool:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError:
         return False
-    is_own = isinstance(found, type) and found.__module__ == module
-    return is_own and issubclass(found, _FAMILIES)
+    return isinstance(found, type) and found.__module__ == module and issubclass(found, _FAMILIES)
 
 
 def foreign_types(payload: ZipFile) -> set[str]:
