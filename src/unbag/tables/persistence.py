@@ -54,7 +54,19 @@ class UntrustedTypesError(ValueError):
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The fitted model, schema and metadata of a file, and the versions of the packages that wrote it."""
+    """What `load_model` found in a file.
+
+    Attributes
+    ----------
+    model : estimator
+        The fitted model.
+    schema : dict or None
+        What was saved as the schema of its table.
+    metadata : dict
+        What else was saved.
+    versions : dict
+        Versions of the packages that wrote the file, by name.
+    """
 
     model: Any
     schema: dict[str, Any] | None
