@@ -129,8 +129,9 @@ def read_groups_by(X: Any, by: Any, n_rows: int) -> tuple[NDArray[Any], Ints]:
         known = list(getattr(X, "columns", []))
         missing = [one for one in columns if one not in known]
         if not missing:
-            parts = zip(*(_as_text(X[one]) for one in columns), strict=True)
-            by = [" ".join(one) for one in parts]
+            by, *others = (_as_text(X[one]) for one in columns)
+            for other in others:
+                by = np.char.add(np.char.add(by, " "), other)
         elif len(columns) != n_rows:
             raise ValueError(f"by names {missing[0]!r}, which is not a column of X.")
     values = np.asarray(by)

@@ -49,7 +49,7 @@ class LabelSampler:
         self._sizes, self._multiplicity, self._rng = sizes, multiplicity, rng
         self._bag = np.repeat(np.arange(len(sizes)), sizes)
         self._start = (np.cumsum(sizes) - sizes)[self._bag]
-        self._place = np.arange(len(self._bag)) - self._start
+        self._place, self._length = np.arange(len(self._bag)) - self._start, sizes[self._bag]
         self._single = bool((multiplicity == 1).all())
 
     def draw(self, scores: Floats, counts: Ints) -> Ints:
@@ -59,17 +59,19 @@ class LabelSampler:
             for _ in range(_PAIR_SWEEPS * (len(scores) - 1)):
                 self._exchange_several(scores, table)
             return table
-        label = table.argmax(axis=0)
+        label, few = table.argmax(axis=0), scores.astype(np.float32)
         for _ in range(_SWEEPS):
-            self._exchange(scores, label)
+            self._exchange(few, label)
         return (label == np.arange(len(scores))[:, None]).astype(np.intp)
 
     def _begin(self, scores: Floats, counts: Ints) -> Ints:
         """Labels with these counts, near what is expected, class by class."""
         left, table = self._multiplicity.copy(), np.zeros(scores.shape, dtype=np.intp)
-        others = np.logaddexp.accumulate(scores[::-1], axis=0)[::-1]
-        for c in range(len(scores) - 1):
-            table[c] = self._share_out(scores[c] - others[c + 1], left, counts[:, c])
+        others = [scores[-1]]
+        for c in range(len(scores) - 2, 0, -1):
+            others.append(np.logaddexp(scores[c], others[-1]))
+        for c, rest in enumerate(others[::-1]):
+            table[c] = self._share_out(scores[c] - rest, left, counts[:, c])
             left -= table[c]
         table[-1] = left
         return table
@@ -85,14 +87,17 @@ class LabelSampler:
             if search.found(rows.sum(most * q)[None], rows.sum(most * q * p)[None], 1e-4):
                 break
         # systematic sampling: each is rounded up or down, up with the probability of its fraction
-        ends = np.cumsum(most * q)
-        ends += self._rng.random(len(k))[self._bag] - (ends - most * q)[self._start]
+        mean = most * q
+        ends = np.cumsum(mean)
+        first = np.cumsum(self._sizes) - self._sizes
+        ends += np.repeat(self._rng.random(len(k)) - ends[first] + mean[first], self._sizes)
         steps = np.floor(ends).astype(np.intp)
         found = np.diff(steps, prepend=0)
-        first = np.cumsum(self._sizes) - self._sizes
         found[first] = steps[first]
         found = np.clip(found, 0, most)
         lacking = wanted - rows.sum(found)
+        if not lacking.any():
+            return found
         return found + self._fill(most - found, lacking) - self._fill(found, -lacking)
 
     def _fill(self, room: Ints, wanted: Ints) -> Ints:
@@ -102,9 +107,9 @@ class LabelSampler:
 
     def _pairs(self) -> tuple[Ints, Ints]:
         """Rows that meet in a sweep."""
-        turn = (self._rng.random(len(self._sizes)) * self._sizes).astype(np.intp)[self._bag]
-        other = turn - self._place
-        other += np.where(other < 0, self._sizes[self._bag], 0)
+        turn = (self._rng.random(len(self._sizes)) * self._sizes).astype(np.intp)
+        other = np.repeat(turn, self._sizes) - self._place
+        other[other < 0] += self._length[other < 0]
         first = np.flatnonzero(self._place < other)
         return first, self._start[first] + other[first]
 
@@ -113,8 +118,9 @@ class LabelSampler:
         differ = label[i] != label[j]
         i, j = i[differ], j[differ]
         a, c = label[i], label[j]
-        gain = scores[c, i] + scores[a, j] - scores[a, i] - scores[c, j]
-        swap = self._rng.random(len(i)) < expit(gain)
+        flat, from_a, from_c = scores.ravel(), a * scores.shape[1], c * scores.shape[1]
+        gain = flat[from_c + i] + flat[from_a + j] - flat[from_a + i] - flat[from_c + j]
+        swap = self._rng.random(len(i), dtype=np.float32) < expit(gain)
         label[i[swap]], label[j[swap]] = c[swap], a[swap]
 
     def _exchange_several(self, scores: Floats, table: Ints) -> None:

@@ -56,8 +56,11 @@ class PosteriorScores:
         """Scores (n_draws, n_classes, n_rows)."""
         found = self.model.sample_decision_function(self.transform(X), self.n_draws, self.seed)
         if found.ndim == 2:
-            found = np.stack([np.zeros_like(found), found], axis=2)
-        return np.swapaxes(found + self._shift, 1, 2)
+            scores = np.stack([np.zeros_like(found), found], axis=1)
+        else:
+            scores = np.swapaxes(found, 1, 2)
+        scores += self._shift[:, None]
+        return scores
 
     def mean_log_odds(self, X: Any, c: int) -> Floats:
         """Log-odds of a class against all others, at the posterior mean of coefficients."""
@@ -74,9 +77,9 @@ def draw_shares(
     """Draws of shares (n_draws, n_groups, n_classes), and means and limits of those of bags."""
     bags, rng, inside = rows.bags, np.random.default_rng(posterior.seed), rows.inside
     S, G, C = posterior.n_draws, len(rows.names), bags.n_classes
-    covariance = count_covariance(bags)
+    covariance, weighted = count_covariance(bags), bool((rows.weights != 1).any())
     effect = random_intercept_variance(posterior.model, bags)
-    totals, by_bag = np.zeros((S, G, C)), []
+    totals, by_bag, rows_of_bags = np.zeros((S, G, C)), [], bags.lengths
     for some, part in rows.blocks():
         n_rows, n_bags = part.stop - part.start, some.stop - some.start
         bag = bags.index[part] - some.start
@@ -88,10 +91,10 @@ def draw_shares(
         for draws in np.array_split(np.arange(S), min(S, -(-S * n_rows // ROWS_AT_A_TIME))):
             # several draws at once, bags of one after those of the other
             n = len(draws)
-            of = np.repeat(np.arange(n), n_rows)
-            lengths, number = np.tile(bags.lengths[some], n), np.tile(rows.multiplicity[part], n)
-            weight, code = np.tile(rows.weights[part], n), np.tile(rows.code[part], n)
-            cell = (of * n_bags + np.tile(bag, n)) * G + code
+            lengths, number = np.tile(rows_of_bags[some], n), np.tile(rows.multiplicity[part], n)
+            weight = np.tile(rows.weights[part], n)
+            cell = (np.repeat(np.arange(n), n_rows) * n_bags + np.tile(bag, n)) * G
+            cell += np.tile(rows.code[part], n)
             own = np.concatenate(list(scores[draws]), axis=1)
             tiled = np.tile(known, (n, 1))
             if noise.any():
@@ -103,10 +106,11 @@ def draw_shares(
                 add_group_effects(own, cell, number, G, counts, effect, rng)
             table = LabelSampler(lengths, number, rng).draw(own, counts)
             for c in range(C):
-                sums = np.bincount(of * G + code, weight * table[c], n * G)
-                totals[draws, :, c] += sums.reshape(n, G)
-                found = np.bincount(cell, table[c], n * n_bags * G)
-                shares[draws, :, :, c] = found.reshape(n, n_bags, G)
+                found = np.bincount(cell, table[c], n * n_bags * G).reshape(n, n_bags, G)
+                shares[draws, :, :, c] = found
+                if weighted:
+                    found = np.bincount(cell, weight * table[c], found.size).reshape(found.shape)
+                totals[draws, :, c] += found.sum(axis=1)
         shares /= np.maximum(inside[some], 1)[None, :, :, None]
         limits = np.stack([shares.mean(axis=0), *interval(shares, confidence_level)])
         by_bag.append(np.where((inside[some] > 0)[:, :, None], limits, np.nan))

@@ -345,12 +345,13 @@ class LLPClassifier(LogOddsClassifier):
         """
         check_is_fitted(self)
         theta = self._draw_coefficients(n_samples, check_random_state(random_state))
-        rows, blocks = self._encoder.encode(self._check_X(X, reset=False)), []
+        rows = self._encoder.encode(self._check_X(X, reset=False))
+        scores = np.empty((*theta.shape[:2], len(rows)))
         for start in range(0, len(rows), _BLOCK):
             Phi = self.function_.design_matrix(rows[start : start + _BLOCK])
-            blocks.append(np.einsum("ij,skj->sik", Phi, theta, optimize=True))
-        scores = np.concatenate(blocks, axis=1) + self._shift
-        return scores[:, :, 0] if len(self._theta) == 1 else scores
+            scores[:, :, start : start + _BLOCK] = theta @ Phi.T
+        scores += self._shift[:, None]
+        return scores[:, 0] if len(self._theta) == 1 else np.swapaxes(scores, 1, 2)
 
     def _draw_coefficients(self, n_samples: int, rng: Any) -> Floats:
         """Draws of the coefficients, (n_samples, n_outputs, n_columns)."""
