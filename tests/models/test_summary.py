@@ -38,6 +38,27 @@ class TestSummary:
         np.testing.assert_allclose(frame["coefficient"] - frame["low"], reach)
         np.testing.assert_allclose(frame["t"], frame["coefficient"] / frame["standard_error"])
 
+    def test_robust_errors_of_labels_are_those_of_logistic_regression(self):
+        labels = TWO.labels
+        model = LLPClassifier(kernel=None, variances={"numbers": 1e4}, tol=1e-6).fit(X, labels)
+        design = np.column_stack([np.ones(len(X)), X])
+        p = model.predict_proba(X)[:, 1]
+        bread = np.linalg.inv((design * (p * (1 - p))[:, None]).T @ design)
+        score = design * (labels - p)[:, None]
+        # the information is that of a step before, within 1%
+        sandwich = bread @ score.T @ score @ bread
+        frame = model.summary().frame()
+        np.testing.assert_allclose(frame["robust_error"], np.sqrt(np.diag(sandwich)), rtol=0.01)
+        np.testing.assert_allclose(frame["standard_error"], np.sqrt(np.diag(bread)), rtol=0.01)
+
+    @pytest.mark.parametrize("data", [TWO, THREE])
+    def test_robust_errors_of_bags_are_near_those_of_the_posterior(self, data):
+        frame = LLPClassifier(kernel=None).fit(data.X, data.y).summary().frame()
+        slopes = frame[frame["column"] != "(intercept)"]
+        assert (slopes["standard_error"] < 0.4).all()
+        ratio = slopes["robust_error"] / slopes["standard_error"]
+        assert 0.7 < ratio.mean() < 1.3
+
     def test_of_several_classes_names_them(self):
         model = LLPClassifier(kernel=None).fit(THREE.X, THREE.y)
         frame = model.summary().frame()
@@ -49,7 +70,14 @@ class TestSummary:
         frame["city"] = np.where(X[:, 0] > 3, "Rome", "Oslo")
         model = LLPClassifier(n_landmarks=10).fit(frame, TWO.y)
         text = str(model.summary())
-        for word in ("age", "city_Rome", "kernel", "95% interval", "Informative bags"):
+        for word in (
+            "age",
+            "city_Rome",
+            "kernel",
+            "95% interval",
+            "Robust s.e.",
+            "Informative bags",
+        ):
             assert word in text
         assert "kernel_0" not in text
         assert not model.summary().frame()["column"].str.startswith("kernel").any()

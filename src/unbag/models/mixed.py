@@ -37,7 +37,13 @@ from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
-from unbag.models.summary import FittedFunction, ModelSummary, interval_degrees, summarise_model
+from unbag.models.summary import (
+    FittedFunction,
+    ModelSummary,
+    interval_degrees,
+    robust_errors,
+    summarise_model,
+)
 from unbag.models.variances import VarianceComponents
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
@@ -278,7 +284,7 @@ class LLPClassifier(LogOddsClassifier):
         return FittedFunction(self._encoder, self._terms, self._columns, self._theta, self._shift)
 
     def summary(self, confidence_level: float = 0.95) -> ModelSummary:
-        """Terms and coefficients, with standard errors, t and intervals by the posterior.
+        """Terms and coefficients, with standard errors by the posterior and by bags.
 
         Parameters
         ----------
@@ -460,6 +466,7 @@ class LLPClassifier(LogOddsClassifier):
         self.coef_ = np.concatenate([coef for coef, _ in parts], axis=1)
         self.coef_names_ = [name for term in self._terms for name in term.names]
         self.intercept_ = fit.theta[:, 0] + self._shift + sum(offset for _, offset in parts)
+        self._robust_errors = robust_errors(self.function_, fit, likelihood)
         if self.verbose:
             for term in self.terms_:
                 print(term)

@@ -72,6 +72,8 @@ class ModelSummary:
         In units of the table.
     standard_errors : ndarray of the same shape
         Standard deviations of the posterior; NaN for models of too many coefficients.
+    robust_errors : ndarray of the same shape
+        Standard errors by the bag-level sandwich, which do not rest on the model of the counts.
     degrees_of_freedom : float
         Of the t distribution of intervals.
     confidence_level : float
@@ -84,12 +86,13 @@ class ModelSummary:
     classes: list[str]
     coefficients: Floats
     standard_errors: Floats
+    robust_errors: Floats
     degrees_of_freedom: float
     confidence_level: float
     facts: dict[str, str]
 
     def frame(self) -> Any:
-        """One row per coefficient (and class), with its standard error, t and interval.
+        """One row per coefficient (and class), with its standard errors, t and interval.
 
         Returns
         -------
@@ -106,6 +109,7 @@ class ModelSummary:
                 "column": self.names * n_outputs,
                 "coefficient": coef,
                 "standard_error": error,
+                "robust_error": self.robust_errors.ravel(),
                 "t": coef / error,
                 "low": coef - reach,
                 "high": coef + reach,
@@ -122,7 +126,7 @@ class ModelSummary:
     def __str__(self) -> str:
         width = max(map(len, self.facts))
         lines = [f"{name:{width}}  {value}" for name, value in self.facts.items()]
-        head = ("Term", "Columns", "Std. dev.", "Eff. d.f.", "Share of var.")
+        heads = ("Term", "Columns", "Std. dev.", "Eff. d.f.", "Share of var.")
         table = [
             (
                 shown(term.term, 30),
@@ -133,62 +137,59 @@ class ModelSummary:
             )
             for term in self.terms
         ]
-        lines += ["", *aligned([head, *table])]
+        lines += ["", *aligned([heads, *table])]
         level = percent(self.confidence_level, None)
-        columns = ("Column", "Coefficient", "Std. error", "t", f"{level} interval", "")
-        for name, coef, error in zip(
-            self.classes, self.coefficients, self.standard_errors, strict=True
-        ):
+        head = ("Column", "Coefficient", "Std. error", "Robust s.e.", "t", f"{level} interval", "")
+        numbers = zip(
+            self.classes, self.coefficients, self.standard_errors, self.robust_errors, strict=True
+        )
+        for name, *columns in numbers:
             own = [
                 (
                     shown(column, 30),
                     f"{b:.4g}",
                     f"{se:.3g}",
+                    f"{robust:.3g}",
                     f"{b / se:.2f}",
                     f"{b - self._quantile * se:.4g}",
                     f"{b + self._quantile * se:.4g}",
                 )
-                for column, b, se in zip(
-                    self.names[:_SHOWN], coef[:_SHOWN], error[:_SHOWN], strict=True
+                for column, b, se, robust in zip(
+                    self.names[:_SHOWN], *(values[:_SHOWN] for values in columns), strict=True
                 )
             ]
-            lines += ["", f"Log-odds of {shown(name, 30)}", *aligned([columns, *own])]
+            against = " against the mean of all classes" if len(self.classes) > 1 else ""
+            title = f"Log-odds of {shown(name, 30)}{against}"
+            lines += ["", title, *aligned([head, *own])]
             if len(self.names) > _SHOWN:
                 lines.append(f"and {counted(len(self.names) - _SHOWN, 'coefficient')} more")
         return "\n".join(lines)
 
 
 def summarise_model(model: Any, confidence_level: float) -> ModelSummary:
-    """Coefficients in units of the table, with the standard deviations of their posterior."""
+    """Coefficients in units of the table, with both kinds of standard errors."""
     f = model.function_
-    n_outputs, n = f.theta.shape
-    if model.covariance_ is None:
-        covariance = np.full((n_outputs, n, n), np.nan)
-    else:
-        joint = model.covariance_.reshape(n_outputs, n, n_outputs, n)
-        covariance = np.stack([joint[k, :, k, :] for k in range(n_outputs)])
-    parts = [(f.theta[:, 0] + f.offset)[:, None]]
-    constant = np.zeros(n)
-    constant[0] = 1.0
-    deviations = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-    errors, names = [np.empty((n_outputs, 0))], ["(intercept)"]
+    n_outputs = len(f.theta)
+    theta, offset = _contrast(n_outputs) @ f.theta, _contrast(n_outputs) @ f.offset
+    intercept, coef, names = theta[:, 0] + offset, [], ["(intercept)"]
     for term, columns in zip(f.terms, f.columns, strict=True):
-        coef, offset = term.in_units(f.theta[:, columns])
-        parts[0] = parts[0] + offset[:, None]
-        # the constant in units of the table is a sum over all coefficients
-        constant[columns] = term.in_units(np.eye(coef.shape[1]))[1]
+        own, offset = term.in_units(theta[:, columns])
+        intercept = intercept + offset
         if not isinstance(term, KernelTerm):
-            parts.append(coef)
-            errors.append(term.in_units(deviations[:, columns])[0])
+            coef.append(own)
             names += term.names
-    errors[0] = np.sqrt(np.einsum("i,kij,j->k", constant, covariance, constant))[:, None]
+    coefficients = np.concatenate([intercept[:, None], *coef], axis=1)
+    none = np.full(coefficients.shape, np.nan)
+    posterior = model.covariance_
+    robust = getattr(model, "_robust_errors", None)
     classes = model.classes_[-n_outputs:] if n_outputs > 1 else model.classes_[1:]
     return ModelSummary(
         model.terms_,
         names,
         [str(name) for name in classes],
-        np.concatenate(parts, axis=1),
-        np.concatenate(errors, axis=1),
+        coefficients,
+        none if posterior is None else standard_errors(f, posterior),
+        none if robust is None else robust,
         interval_degrees(model),
         confidence_level,
         {
@@ -199,6 +200,36 @@ def summarise_model(model: Any, confidence_level: float) -> ModelSummary:
             "Converged": f"{'yes' if model.converged_ else 'no'} ({counted(model.n_iter_, 'iteration')})",
         },
     )
+
+
+def standard_errors(f: FittedFunction, covariance: Floats) -> Floats:
+    """Those of the intercept and of coefficients in units of the table (n_outputs, n_names)."""
+    n_outputs, n = f.theta.shape
+    own = contrasted(covariance, n_outputs)
+    deviations = np.sqrt(np.diagonal(own, axis1=1, axis2=2))
+    # the intercept in units of the table is a sum over all coefficients
+    constant, errors = np.eye(n)[0], []
+    for term, columns in zip(f.terms, f.columns, strict=True):
+        constant[columns] = term.in_units(np.eye(columns.stop - columns.start))[1]
+        if not isinstance(term, KernelTerm):
+            errors.append(term.in_units(deviations[:, columns])[0])
+    intercept = np.sqrt(np.einsum("i,kij,j->k", constant, own, constant))
+    return np.concatenate([intercept[:, None], *errors], axis=1)
+
+
+def robust_errors(f: FittedFunction, fit: Any, likelihood: Any) -> Floats | None:
+    """Standard errors by the sandwich PJP, with P the posterior covariance and J of bags."""
+    if fit.covariance is None:
+        return None
+    likelihood = likelihood.with_bag_effect(fit.bag_effect)
+    if fit.label_shift:
+        likelihood = likelihood.with_label_shift(fit.label_shift)
+    J = likelihood.bag_products(fit.theta) / fit.dispersion**2
+    if not J.any():
+        return None
+    n_bags = likelihood.n_bags
+    few = n_bags / (n_bags - 1) if n_bags > 1 else 1.0
+    return standard_errors(f, few * fit.posterior.covariance @ J @ fit.posterior.covariance)
 
 
 def interval_degrees(model: Any) -> float:
@@ -227,10 +258,19 @@ def score_differences(model: Any, X: Any, reference: Any) -> tuple[Floats, Float
     both = (f.encoder.encode(check_instances(model, one, reset=False)) for one in (X, reference))
     rows, origin = map(f.design_matrix, both)
     Phi = rows - origin
-    K = len(f.theta)
-    contrast = np.eye(K) - 1.0 / K if K > 1 else np.eye(1)
-    covariance = covariance.reshape(K, -1, K, f.theta.shape[1])
-    own = np.einsum("ka,aicj,kc->kij", contrast, covariance, contrast)
+    own = contrasted(covariance, len(f.theta))
     variances = [((Phi @ one) * Phi).sum(axis=1) for one in own]
     sd = np.sqrt(np.maximum(variances, 0.0))
-    return by_instance(contrast @ f.theta @ Phi.T), by_instance(sd)
+    return by_instance(_contrast(len(f.theta)) @ f.theta @ Phi.T), by_instance(sd)
+
+
+def contrasted(covariance: Floats, n_outputs: int) -> Floats:
+    """Covariances of the coefficients of each class, less their mean over several classes."""
+    contrast = _contrast(n_outputs)
+    joint = covariance.reshape(n_outputs, -1, n_outputs, len(covariance) // n_outputs)
+    return np.einsum("ka,aicj,kc->kij", contrast, joint, contrast)
+
+
+def _contrast(n_outputs: int) -> Floats:
+    """What takes the mean of several outputs away."""
+    return np.eye(n_outputs) - (n_outputs > 1) / n_outputs
