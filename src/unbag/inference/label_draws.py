@@ -27,6 +27,8 @@ rounded to whole numbers.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit, gammaln, softmax
 
@@ -113,7 +115,7 @@ class LabelSampler:
         first = np.flatnonzero(self._place < other)
         return first, self._start[first] + other[first]
 
-    def _exchange(self, scores: Floats, label: Ints) -> None:
+    def _exchange(self, scores: Any, label: Ints) -> None:
         i, j = self._pairs()
         differ = label[i] != label[j]
         i, j = i[differ], j[differ]
