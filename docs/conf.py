@@ -96,4 +96,6 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {name: [] for name in ("index", "install", "is-this-for-me", "changes", "files/**")}
+html_sidebars = {
+    name: [] for name in ("index", "install", "is-this-for-me", "benchmarks", "changes", "files/**")
+}

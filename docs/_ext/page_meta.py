@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import desc_content
 
 LONGEST = 160
 # folders of pages that are listed in llms.txt, in this order
@@ -16,7 +17,10 @@ LISTED = ("tutorials", "howto", "explanation", "theory", "reference", "api", "pr
 def describe(doctree: nodes.document) -> str:
     """First paragraph of a page, cut at a word."""
     paragraphs = doctree.findall(
-        lambda node: isinstance(node, nodes.paragraph) and isinstance(node.parent, nodes.section)
+        lambda node: (
+            isinstance(node, nodes.paragraph)
+            and isinstance(node.parent, nodes.section | desc_content)
+        )
     )
     text = " ".join(next((p.astext() for p in paragraphs), "").split())
     return text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0] + " …"

@@ -19,15 +19,15 @@ from unbag.cli.parser import COMMANDS, make_parser
 API = Path(__file__).parents[1] / "api"
 # page, title, packages and modules whose public names stand on it
 PAGES: list[tuple[str, str, tuple[str, ...]]] = [
-    ("bags", "Bags: your data as a target", ("bags",)),
+    ("bags", "Bags and targets", ("bags",)),
     ("models", "Models", ("models",)),
-    ("model_selection", "Folds of whole bags", ("model_selection",)),
+    ("model_selection", "Splits of whole bags", ("model_selection",)),
     ("evaluation", "Evaluation without labels", ("evaluation",)),
-    ("inference", "Inference for groups and samples", ("inference",)),
-    ("reports", "Reports and pictures", ("reports",)),
+    ("inference", "Inference for groups", ("inference",)),
+    ("reports", "Reports and displays", ("reports",)),
     (
         "tables",
-        "Tables, files and saved models",
+        "Tables and saved models",
         (
             "tables",
             "tables.features",
@@ -35,19 +35,18 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
             "tables.onnx_export",
         ),
     ),
-    ("distributed", "On a cluster", ("distributed",)),
-    ("torch", "Networks of your own", ("torch",)),
-    ("datasets", "Data to learn from", ("datasets",)),
-    ("paper", "Scott and Zhang: the paper", ("paper", "paper.bounds", "weights")),
-    ("testing", "Checks for estimators of your own", ("testing",)),
+    ("distributed", "Dask", ("distributed",)),
+    ("torch", "Losses for torch", ("torch",)),
+    ("datasets", "Datasets", ("datasets",)),
+    ("paper", "Scott and Zhang (2020)", ("paper", "paper.bounds", "weights")),
+    ("testing", "Testing estimators", ("testing",)),
 ]
 # what stands above the tables of a page
 ABOVE = {
-    "models": ":func:`unbag.tables.make_classifier` is where to start: columns of any kind, and "
-    "learners compared and mixed. These take numbers, alone or in pipelines; :doc:`/howto/choose-a-model` "
-    "says which of them is for what.",
-    "evaluation": "What each can and cannot tell: :doc:`/howto/evaluate`.",
-    "bags": "How to say what is known of bags: :doc:`/howto/choose-a-model`.",
+    "models": ":func:`unbag.tables.make_classifier` wraps these for tables with columns of any type. "
+    ":doc:`/howto/choose-a-model` says when to use which.",
+    "evaluation": ":doc:`/howto/evaluate` shows how to use these.",
+    "bags": "A target says which bag each row is in, and what is known of the bag.",
 }
 # packages that users do not call
 INTERNAL = {"defaults", "observations", "terms"}
@@ -116,7 +115,7 @@ def command_pages() -> dict[str, str]:
     shared = sorted(entry for entry, times in number.items() if times >= MANY)
     title = "Options of several commands"
     pages["commands/options"] = "\n\n".join([f"{title}\n{'=' * len(title)}", *shared, ""])
-    lines = ["Command line", "============", "", "``unbag COMMAND --help`` prints the same.", ""]
+    lines = ["Command line", "============", "", "``unbag COMMAND --help`` prints these pages.", ""]
     lines += [".. list-table::", "   :widths: 25 75", ""]
     for name, does in COMMANDS.items():
         lines += [f"   * - :doc:`unbag {name} <commands/{name}>`", f"     - {does}"]
