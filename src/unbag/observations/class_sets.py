@@ -47,18 +47,10 @@ class SetPosterior(NamedTuple):
 def set_posterior(
     f: Floats, times: Floats, low: Floats, high: Floats, moments: bool = False
 ) -> SetPosterior:
-    """Sum over the set of counts of one bag.
+    """Sum over the set of counts of one bag, for scores (n_classes, n_rows).
 
-    Parameters
-    ----------
-    f : ndarray of shape (n_classes, n_rows)
-        Scores.
-    times : ndarray of shape (n_rows,)
-        How many instances a row stands for.
-    low, high : ndarrays of shape (n_classes,)
-        Limits that some counts attain.
-    moments : bool, default=False
-        Whether the covariance is asked for; else it is zero.
+    ``times`` are the instances of each row, ``low`` and ``high`` limits that some counts attain. The
+    covariance is zero unless ``moments`` are asked for.
     """
     lse, p = softmax(f)
     middle = nearest_counts(p @ times, low, high, times.sum())

@@ -53,22 +53,10 @@ class CountLikelihood:
         G(f) = −(1/T) Σ_b log Pr(K_b = k_b),    K_b the sum of draws with probabilities p_j = softmax f_j,
         dG/df_j = (1/T) (p_j − P(class of j | rows and counts of its bag)),
 
-    with T the number of instances in the bags that a problem includes. Scores are log-odds (or
-    those of softmax, for more than two classes) at the shares of the classes in all bags together.
-    Rows of known label count as bags of one instance.
+    with T the number of instances in the bags that a problem includes; the others are held out. Scores are
+    log-odds (or those of softmax) at the shares of the classes in all bags together. Rows of known label
+    count as bags of one instance. Small bags are summed exactly, in time that grows with the square of the size.
 
-    Parameters
-    ----------
-    included : ndarray of bool, shape (n_bags,) or (n_problems, n_bags)
-        The bags that each problem learns from; the others are held out and count for nothing.
-    bags : Bags
-        Who is in which bag. Counts need not be known exactly: see ``Bags.noise``.
-    exact_size : int, default=16
-        Bags of two classes and at most so many rows are summed exactly, which takes a time that
-        grows with the square of the size; those of three and four as well, if they are small.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.observations.count_likelihood import CountLikelihood, label_posteriors
@@ -98,18 +86,7 @@ class CountLikelihood:
         return self._bags.evaluate(scores, problem, gradient=True)
 
     def bag_losses(self, scores: Array) -> Floats:
-        """Negative log-likelihood of every bag, whatever problems include.
-
-        Parameters
-        ----------
-        scores : array of shape (columns, outputs, instances)
-            Scores of the instances, for each column.
-
-        Returns
-        -------
-        losses : ndarray of shape (columns, bags)
-            Negative log-likelihoods.
-        """
+        """Negative log-likelihood of every bag (columns, bags), whatever problems include."""
         pieces = self._bags.losses(scores)
         return np.stack([np.bincount(self._bag_of_piece, one, self._n_bags) for one in pieces])
 
@@ -117,32 +94,10 @@ class CountLikelihood:
 def label_posteriors(scores: Array, bags: Bags, bag_effect: float = 0.0) -> Array:
     """Probability of each class of every instance, given the rows and the counts of its bag.
 
-    It is p_j less the gradient dG/df_j.
-
-    Parameters
-    ----------
-    scores : array of shape (columns, outputs, instances)
-        At the overall class prior.
-    bags : Bags
-        Which instance is in which bag, and the counts.
-    bag_effect : float, default=0.0
-        Variance τ² of a random intercept per bag. It matters for noisy counts alone: with V the
-        variance of the count by sampling, that of the intercept is τ²V² to first order, and a
-        count of noise N says as much of its bag as one of noise N/(1 + τ²V) without intercepts.
-
-    Returns
-    -------
-    probabilities : array of shape (columns, outputs, instances)
-        For two classes, those of the second.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations.count_likelihood import label_posteriors
-    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], counts=[1, 1, 2, 2]))
-    >>> label_posteriors(np.array([[[-1.0, 1.0, 0.0, 0.0]]]), bags).round(2)
-    array([[[0.12, 0.88, 1.  , 1.  ]]])
+    It is p_j less the gradient dG/df_j, for scores (columns, outputs, instances) at the overall class prior;
+    of two classes that of the second. A random intercept per bag, of variance τ² = ``bag_effect``, matters
+    for noisy counts alone: with V the variance of the count by sampling, that of the intercept is τ²V² to
+    first order, and a count of noise N says as much of its bag as one of noise N/(1 + τ²V) without intercepts.
     """
     if bag_effect > 0 and bags.noise is not None:
         bags = replace(bags, noise=bags.noise * _share_of_sampling(scores, bags, bag_effect))
@@ -160,12 +115,7 @@ def _share_of_sampling(scores: Array, bags: Bags, bag_effect: float) -> Floats:
 
 
 class LabelPosteriors:
-    """What `label_posteriors` gives, for scores that come one after the other.
-
-    Parameters
-    ----------
-    bags : Bags
-    """
+    """What `label_posteriors` gives, for scores that come one after the other."""
 
     def __init__(self, bags: Bags) -> None:
         pieces, _ = bags.with_labelled_rows_apart()

@@ -43,20 +43,8 @@ _TINY = 1e-30
 def weighed_counts(f: Array, final: Array, gradient: bool = True) -> tuple[Array, Any]:
     """Mean weight of the count of each bag, and what its logarithm gains with each log-odds.
 
-    Parameters
-    ----------
-    f : array of shape (slots, ...)
-        Log-odds of the rows of bags, side by side; −1e30 in slots without a row.
-    final : array of shape (states, ...)
-        Weight of the counts 0, 1, ...; of larger ones it is zero.
-    gradient : bool
-        Whether the gains are asked for.
-
-    Returns
-    -------
-    mean : array of shape (...)
-    gains : array of shape (slots, ...), or None
-        Posterior probability of each row to be positive, less p_j.
+    ``f`` (slots, ...) are log-odds of the rows of bags, side by side, −1e30 in slots without a row; ``final``
+    (states, ...) weighs the counts 0, 1, ... The gains are posterior probabilities less p_j.
     """
     small = np.exp(-np.abs(f))
     larger = 1.0 / (1.0 + small)

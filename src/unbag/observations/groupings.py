@@ -75,18 +75,6 @@ _ONE = np.zeros(1, dtype=np.intp)
 class GroupingsObservation:
     """What the counts of several groupings say of the labels of the same rows; two classes.
 
-    Parameters
-    ----------
-    groupings : Groupings
-        Names, cells and counts of each grouping.
-
-    Attributes
-    ----------
-    n_cells : int
-        Number of cells of all groupings.
-
-    Examples
-    --------
     Four rows in a square with one positive in each line and column: two of sixteen labellings.
 
     >>> import numpy as np
@@ -202,25 +190,9 @@ class Cells:
 
 
 class Margins:
-    """−log Pr of the counts of several groupings together, by their joint saddlepoint approximation.
+    """−log Pr of the counts of several groupings of the same rows, by their joint saddlepoint approximation.
 
-    Parameters
-    ----------
-    groupings : sequence of Cells
-        At least one; on the same rows. Two classes.
-
-    Examples
-    --------
-    Four rows in a square, with one positive in each line and each column: two of the sixteen
-    labellings. The value is known up to a constant that depends on the cells alone.
-
-    >>> import numpy as np
-    >>> from unbag.observations.groupings import Cells, Margins
-    >>> lines = Cells(np.array([0, 0, 1, 1]), np.array([1.0, 1.0]), np.zeros(2))
-    >>> columns = Cells(np.array([0, 1, 0, 1]), np.array([1.0, 1.0]), np.zeros(2))
-    >>> value, gradient = Margins([lines, columns]).value_and_gradient(np.zeros(4))
-    >>> bool(abs(value - np.log(16 / 2)) < 0.4), np.abs(gradient).max().round(6)
-    (True, np.float64(0.0))
+    It is known up to a constant that depends on the cells alone.
     """
 
     def __init__(self, groupings: Sequence[Cells]) -> None:

@@ -51,18 +51,9 @@ class ClassLoss(ABC):
 class Loss(ClassLoss):
     """A two-class margin loss: φ, its derivative and its constants.
 
-    Attributes
-    ----------
-    lipschitz : float
-        |ℓ|, the smallest Lipschitz constant; infinite if there is none.
-    at_zero : float
-        |ℓ|₀ = φ(0).
-    symmetric : bool
-        Whether ℓ₊(t) + ℓ₋(t) is constant, which makes the loss immune to contamination.
-    convex : bool
-        Whether φ is convex.
-    even_curvature : bool
-        Whether ℓ₊'' = ℓ₋'', the condition of the paper's convexity proposition.
+    ``lipschitz`` is |ℓ|, the smallest Lipschitz constant, ``at_zero`` |ℓ|₀ = φ(0); ``symmetric`` whether
+    ℓ₊(t) + ℓ₋(t) is constant, which makes the loss immune to contamination; ``convex`` whether φ is;
+    ``even_curvature`` whether ℓ₊'' = ℓ₋'', the condition of the paper's convexity proposition.
     """
 
     lipschitz: ClassVar[float]
@@ -310,31 +301,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def get_loss(loss: str | ClassLoss, n_classes: int = 2) -> ClassLoss:
-    """Look a loss up by its name, in the form that fits the number of classes.
-
-    Parameters
-    ----------
-    loss : str or ClassLoss
-        A name in `LOSSES`, or a loss, which is given back.
-    n_classes : int, default=2
-        Number of classes.
-
-    Returns
-    -------
-    loss : ClassLoss
-        The loss.
-
-    Raises
-    ------
-    ValueError
-        If there is no loss of that name, or it is not for so many classes.
-
-    Examples
-    --------
-    >>> from unbag.observations.losses import get_loss
-    >>> type(get_loss("logistic")).__name__, type(get_loss("logistic", n_classes=3)).__name__
-    ('LogisticLoss', 'SoftmaxLoss')
-    """
+    """Look a loss up by its name, in the form that fits the number of classes."""
     if isinstance(loss, ClassLoss):
         found = loss
     else:

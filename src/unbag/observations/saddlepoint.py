@@ -62,19 +62,8 @@ TINY = 1e-30
 class TiltSearch:
     """The tilts of bags of two classes, on their way: Newton steps between bounds.
 
-    Parameters
-    ----------
-    k, n, S : arrays of shape (bags,)
-        Counts, which are neither 0 nor n where S is zero, sizes, and variances of the counts.
-    n_columns : int
-        Number of models.
-
-    Attributes
-    ----------
-    tilt : array of shape (columns, bags)
-        θ, as near as it is known.
-    gap : array of shape (columns, bags)
-        What the sum of probabilities lacked when last compared: k − Σq − Sθ.
+    For counts ``k``, neither 0 nor n where S is zero, sizes ``n`` and variances ``S`` of the counts.
+    ``tilt`` (columns, bags) is θ, as near as it is known, and ``gap`` k − Σq − Sθ when last compared.
     """
 
     def __init__(self, k: Floats, n: Floats, S: Floats, n_columns: int) -> None:
@@ -122,19 +111,7 @@ def two_class_loss(
 ) -> tuple[Floats, Any]:
     """−log Pr(K = k) of bags of two classes, and its gradient with respect to their scores.
 
-    Parameters
-    ----------
-    odds : array of shape (columns, rows)
-        e^f, of scores below `LARGEST_SCORE` in size.
-    rows : Segments
-        The rows of each bag, which follow each other.
-    k, n, S : arrays of shape (bags,)
-        As in `TiltSearch`.
-
-    Returns
-    -------
-    value, gradient : arrays of shape (columns, bags) and (columns, rows)
-        The second is None unless it is asked for.
+    ``odds`` (columns, rows) are e^f, of scores below `LARGEST_SCORE` in size; k, n and S as in `TiltSearch`.
     """
     search = TiltSearch(k, n, S, len(odds))
     for _ in range(MOST_STEPS):

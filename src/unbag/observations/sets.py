@@ -33,21 +33,10 @@ _LONGEST_STEP = 3.0
 
 
 class SetObservation:
-    """Those of some bags of two classes whose counts are known as sets.
+    """Those of some bags of two classes, sorted by bag, whose counts are known as sets.
 
-    Parameters
-    ----------
-    bags : Bags
-        Sorted by bag.
-    covariance : ndarray of shape (n_bags, n_classes, n_classes)
-        Of the noise of counts.
-    exact_size : int
-        Bags of at most so many instances are summed exactly.
-
-    Attributes
-    ----------
-    bags, rows : ndarrays of int
-        Positions of the bags that these are, and of their rows.
+    ``covariance`` (bags, classes, classes) is that of the noise of counts; bags of at most ``exact_size``
+    instances are summed exactly. ``bags`` and ``rows`` are positions of the bags that these are, and of their rows.
     """
 
     def __init__(self, bags: Bags, covariance: Floats, exact_size: int) -> None:

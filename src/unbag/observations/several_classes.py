@@ -27,20 +27,9 @@ def several_class_loss(
 ) -> tuple[Floats, Any]:
     """−log Pr(K = k) of bags of several classes, and its gradient with respect to their scores.
 
-    Parameters
-    ----------
-    f : array of shape (columns, bags, classes, slots)
-        Scores.
-    k : array of shape (bags, classes)
-        Counts, which sum to the number of rows.
-    real : array of shape (bags, 1, slots)
-        How many instances a row stands for; 0 where a slot only fills up.
-    S : array of shape (bags, classes, classes)
-        Covariance of the counts, whose rows sum to zero.
-
-    Returns
-    -------
-    value, gradient : arrays of shape (columns, bags) and (columns, bags, classes, slots)
+    ``f`` are scores (columns, bags, classes, slots), ``k`` counts (bags, classes) that sum to the number of
+    rows, ``real`` (bags, 1, slots) the instances of each row, 0 where a slot only fills up, and ``S`` (bags,
+    classes, classes) the covariance of the counts, whose rows sum to zero.
     """
     lse, start = softmax(f)
     tilted = find_tilts(f, k, real, S)
@@ -63,15 +52,7 @@ def several_class_loss(
 def exact_class_loss(
     f: Floats, k: Floats, roots: Array, turn: Array, gradient: bool = True
 ) -> tuple[Floats, Any]:
-    """The same exactly, for small bags of equal size whose counts are known.
-
-    Parameters
-    ----------
-    f, k
-        As in `several_class_loss`.
-    roots, turn : arrays of shape (roots, classes) and (bags, roots)
-        From `unbag.observations.exact.turned_roots`.
-    """
+    """The same exactly, for small bags of equal size whose counts are known, by `turned_roots`."""
     lse, start = softmax(f)
     n_classes = k.shape[1]
     none = np.zeros((len(k), n_classes, n_classes))

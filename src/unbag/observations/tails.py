@@ -44,11 +44,7 @@ class Tail(NamedTuple):
 def log_interval(low: Tail, high: Tail, rows: Segments) -> tuple[Floats, Floats]:
     """Log-probability that a count lies between two limits, and its gradient by the scores.
 
-    Parameters
-    ----------
-    low, high : Tail
-        At the lowest count of the set, and at the first above it.
-    rows : Segments
+    Of the tails at the lowest count of the set, and at the first above it.
     """
     # the smaller tails keep their digits
     above = low.upper < high.lower
@@ -62,17 +58,9 @@ def log_interval(low: Tail, high: Tail, rows: Segments) -> tuple[Floats, Floats]
 
 
 def upper_tail(odds: Floats, rows: Segments, a: Floats, n: Floats, S: Floats) -> Tail:
-    """The tail at a count a, of rows with odds (columns, rows).
+    """The tail at a count a, of rows with odds e^f (columns, rows), and noise of variance S.
 
-    Parameters
-    ----------
-    odds : ndarray of shape (columns, rows)
-        e^f.
-    rows : Segments
-        The rows of each bag.
-    a, n, S : ndarrays of shape (bags,)
-        Counts, sizes and variances of noise. Without noise, the tail of a ≤ 0 is 1, and that of
-        a > n is 0; with noise, those of −inf and inf.
+    Without noise, the tail of a ≤ 0 is 1, and that of a > n is 0; with noise, those of −inf and inf.
     """
     below, beyond = np.where(S > 0, [np.isneginf(a), np.isposinf(a)], [a <= 0, a > n])
     one, all_but = (a == 1) & (S == 0), (a == n) & (S == 0) & (n > 1)

@@ -37,16 +37,8 @@ _MANY_ROWS = 50_000
 class WeighedBags:
     """Weighed sum of the losses of bags, for several problems; in score space.
 
-    Parameters
-    ----------
-    bags : Bags
-        With labelled rows apart.
-    weights : ndarray of shape (n_problems, n_bags)
-        What each bag weighs.
-    covariance : ndarray of shape (n_bags, n_classes, n_classes)
-        S, of what the counts may be off by.
-    exact_size : int
-        Bags of two classes and at most so many rows are summed exactly.
+    ``bags`` have labelled rows apart, ``weights`` are (n_problems, n_bags), and ``covariance`` (n_bags,
+    n_classes, n_classes) is S; bags of at most ``exact_size`` rows of two classes are summed exactly.
     """
 
     def __init__(self, bags: Bags, weights: Floats, covariance: Floats, exact_size: int) -> None:
