@@ -288,7 +288,7 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
-        The target.
+        The target, of whole bags.
     accept : collection of str, default=()
         What the caller can deal with beyond counts of single rows: "multiplicity", "sets".
 
@@ -296,11 +296,6 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     -------
     bags : Bags
         What it says about the bags.
-
-    Raises
-    ------
-    ValueError
-        If the target is of another kind, holds part of a bag only, or what is not accepted.
 
     Examples
     --------

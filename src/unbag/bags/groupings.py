@@ -30,8 +30,7 @@ def multi_grouping_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
     ----------
     targets : mapping
         For the name of each grouping its own target, made by `unbag.bag_target` for the same rows
-        in the same order: proportions or counts of two classes, exact or with their ``noise``. A
-        table that hides counts below ten can have 5 with a noise of 3 in their place.
+        in the same order: proportions or counts of two classes, exact or with their ``noise``.
 
     Returns
     -------
@@ -61,10 +60,9 @@ def multi_grouping_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
     for name, target in targets.items():
         if not isinstance(name, str) or not name:
             raise ValueError(f"A grouping is named by a text, not by {name!r}.")
-        if not _is_bag_target(target):
+        if not ({"bag", "proportion", "size"} <= set(fields_of(target)) and target.ndim == 1):
             raise ValueError(f"The target of grouping {name!r} is not made by unbag.bag_target.")
-    lengths = {name: len(target) for name, target in targets.items()}
-    (first, n_rows), *others = lengths.items()
+    (first, n_rows), *others = ((name, len(target)) for name, target in targets.items())
     for name, length in others:
         if length != n_rows:
             raise ValueError(
@@ -131,10 +129,6 @@ def grouping_names(y: Any) -> tuple[str, ...] | None:
     if not names or any(y.dtype[name].names is None for name in names):
         return None
     return names
-
-
-def _is_bag_target(target: Any) -> bool:
-    return {"bag", "proportion", "size"} <= set(fields_of(target)) and target.ndim == 1
 
 
 def _read(target: Any, name: str | None) -> Bags:

@@ -125,18 +125,16 @@ def match_bags(
         _check_present(instance_table, name, "instances")
         _check_present(bag_table, name, "bags")
     codes, distinct = _number_keys(instance_table, keys)
-    here = [_values(distinct[name]) for name in distinct.columns]
-    there = [_values(bag_table[name]) for name in keys]
-    written = list(zip(*there, strict=True))
-    for position, name in enumerate(keys):
-        dtypes = (instance_table[name].dtype, bag_table[name].dtype)
-        mine, others = normalised(here[position], ignore), normalised(there[position], ignore)
-        here[position], there[position] = _align(mine, others, name, dtypes)
-
-    bag_keys = list(zip(*there, strict=True))
+    written = list(zip(*(_values(bag_table[name]) for name in keys), strict=True))
+    aligned = []
+    for name, own, other in zip(keys, distinct.columns, zip(*written, strict=True), strict=True):
+        both = [normalised(values, ignore) for values in (_values(distinct[own]), list(other))]
+        aligned.append(_align(both, name, [t[name].dtype for t in (instance_table, bag_table)]))
+    instance_keys, bag_keys = (
+        list(zip(*columns, strict=True)) for columns in zip(*aligned, strict=True)
+    )
     place: dict[Key, int] = {}
     groups = np.array([place.setdefault(key, len(place)) for key in bag_keys])
-    instance_keys = list(zip(*here, strict=True))
     found = np.fromiter((place.get(key, -1) for key in instance_keys), np.intp)
     group = found[codes]
 
@@ -203,27 +201,23 @@ def _values(column: nw.Series[Any]) -> list[Any]:
     return column.to_list()
 
 
-def _align(
-    here: list[Any], there: list[Any], name: str, dtypes: tuple[Any, Any]
-) -> tuple[list[Any], list[Any]]:
+def _align(columns: list[list[Any]], name: str, dtypes: list[Any]) -> list[list[Any]]:
     """Make sure that the key values of two tables can be equal, and write dates as dates."""
-    kinds = [_kind(here, name, "instances"), _kind(there, name, "bags")]
-    # dates that a file has as text are dates all the same
-    if kinds[0] == "text" and kinds[1] in ("dates", "times"):
-        here = _as_dates(here, _DATES[:3])
-    elif kinds[1] == "text" and kinds[0] in ("dates", "times"):
-        there = _as_dates(there, _DATES[:3])
-    kinds = [_kind(here, name, "instances"), _kind(there, name, "bags")]
+    kinds = _kinds(columns, name)
+    for i, kind in enumerate(kinds):
+        # dates that a file has as text are dates all the same
+        if kind == "text" and kinds[1 - i] in ("dates", "times"):
+            columns[i] = _as_dates(columns[i], _DATES[:3])
+    kinds = _kinds(columns, name)
     # a table without a type for dates holds them as times at midnight
-    whole_days = [
+    if all(
         kind == "dates" or (kind == "times" and all(map(_is_midnight, values)))
-        for kind, values in zip(kinds, (here, there), strict=True)
-    ]
-    if all(whole_days):
-        return [_day(v) for v in here], [_day(v) for v in there]
+        for kind, values in zip(kinds, columns, strict=True)
+    ):
+        return [list(map(_day, values)) for values in columns]
     if kinds[0] != kinds[1]:
         # a number and its digits, perhaps with zeros before them
-        same = set.intersection(*(set(normalised(v, ["leading_zeros"])) for v in (here, there)))
+        same = set.intersection(*(set(normalised(v, ["leading_zeros"])) for v in columns))
         ignored = ["leading_zeros"] if same else ["time"] if {*kinds} == {"dates", "times"} else []
         what = "digits" if same else "days"
         advice = f"their {what} would: {{ignore}}" if ignored else "{convert}"
@@ -232,36 +226,29 @@ def _align(
             f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",
             {"column": name, "kinds": kinds, "dtypes": dtypes, "ignored": ignored},
         )
-    return here, there
+    return columns
 
 
-def _kind(values: list[Any], name: str, table: str) -> str:
-    kinds = {_kind_of_type(t) for t in set(map(type, values))}
-    if len(kinds) > 1:
-        raise JoinError(
-            f"The key column {{column!r}} of the {{{table}}} mixes {{kinds}}; convert it to one of "
-            "them.",
-            {"column": name, "kinds": " and ".join(sorted(kinds))},
-        )
-    kind = kinds.pop()
-    if values[0].__hash__ is None:
-        raise JoinError(
-            f"The key column {{column!r}} of the {{{table}}} holds {{kind}}, which cannot name a "
-            "bag.",
-            {"column": name, "kind": kind},
-        )
-    if kind == "times":
-        zoned = {v.tzinfo is not None for v in values}
-        if zoned == {True}:
-            return "times with a time zone"
-    return kind
+def _kinds(columns: list[list[Any]], name: str) -> list[str]:
+    """What the key columns of both tables hold."""
+    found = []
+    for values, table in zip(columns, ("instances", "bags"), strict=True):
+        kinds = sorted({_kind_of_type(kind) for kind in set(map(type, values))})
+        if len(kinds) > 1 or values[0].__hash__ is None:
+            problem = "mixes {kinds}; convert it to one of them"
+            problem = problem if len(kinds) > 1 else "holds {kinds}, which cannot name a bag"
+            raise JoinError(
+                f"The key column {{column!r}} of the {{{table}}} {problem}.",
+                {"column": name, "kinds": " and ".join(kinds)},
+            )
+        zoned = kinds == ["times"] and all(v.tzinfo is not None for v in values)
+        found.append("times with a time zone" if zoned else kinds[0])
+    return found
 
 
 def _kind_of_type(value_type: type) -> str:
-    for known, kind in _KINDS:
-        if issubclass(value_type, known):
-            return kind
-    return f"values of type {value_type.__name__}"
+    known = (kind for one, kind in _KINDS if issubclass(value_type, one))
+    return next(known, f"values of type {value_type.__name__}")
 
 
 def _is_midnight(value: dt.datetime) -> bool:
@@ -349,7 +336,7 @@ def _as_days(values: list[Any]) -> list[Any]:
         return values
     if not all(isinstance(time, dt.date) for time in times):
         return values
-    return [time.date() if isinstance(time, dt.datetime) else time for time in times]
+    return list(map(_day, times))
 
 
 def _each(change: Callable[[Any], Any], kinds: Any = str) -> Callable[[list[Any]], list[Any]]:

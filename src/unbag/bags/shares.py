@@ -90,7 +90,12 @@ def read_known(
     y: NDArray[np.void], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.bool_]]:
     """Read what is known of bags, each from one row of a target and with so many rows in all."""
-    ids, deviation = y["bag"], _read_noise(y)
+    ids, deviation = y["bag"], None
+    if "noise" in (y.dtype.names or ()):
+        deviation = np.asarray(y["noise"], dtype=float)
+        if deviation.shape != y["proportion"].shape:
+            raise ValueError("The fields 'noise' and 'proportion' of the target differ in shape.")
+        check_noise(deviation, ids)
     proportions = check_shares(np.asarray(y["proportion"], dtype=float), ids, deviation)
     if proportions.ndim == 1:
         proportions = np.column_stack([1 - proportions, proportions])
@@ -99,17 +104,6 @@ def read_known(
     if deviation is None or not deviation.any():
         return proportions, None, single
     return proportions, noise_covariance(deviation), single & exact_bags(deviation, len(deviation))
-
-
-def _read_noise(y: NDArray[np.void]) -> NDArray[np.float64] | None:
-    """Standard deviation of the noise in each bag's proportions."""
-    if "noise" not in (y.dtype.names or ()):
-        return None
-    noise = np.asarray(y["noise"], dtype=float)
-    if noise.shape != y["proportion"].shape:
-        raise ValueError("The fields 'noise' and 'proportion' of the target differ in shape.")
-    check_noise(noise, y["bag"])
-    return noise
 
 
 def read_multiplicity(y: NDArray[np.void]) -> NDArray[np.int64] | None:
