@@ -252,6 +252,7 @@ class MatchedTables:
         return make_target(
             match.codes,
             np.arange(len(match.ids)) if number_bags else match.ids,
+            match.sizes,
             None if ends is not None else values,
             deviation,
             ends,

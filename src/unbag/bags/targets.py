@@ -122,7 +122,9 @@ def bag_target(
         raise ValueError("Give either proportion, or counts, or low and high, and no two of these.")
     check_choice(limits, ("counts", "shares"), "limits")
     times = None if multiplicity is None else check_multiplicity(multiplicity, len(codes))
-    sizes = _count_instances(codes, times, len(ids))
+    inside = codes >= 0
+    own = None if times is None else times[inside]
+    sizes = np.bincount(codes[inside], own, len(ids)).astype(np.int64)
     ends: list[NDArray[np.float64]] | None = None
     shares = None
     if is_set:
@@ -139,12 +141,13 @@ def bag_target(
         _check_counts(numbers, sizes, ids, deviation)
         size = _aligned(sizes, numbers)
         shares, deviation = numbers / size, None if deviation is None else deviation / size
-    return make_target(codes, ids, shares, deviation, ends, known, times, class_names)
+    return make_target(codes, ids, sizes, shares, deviation, ends, known, times, class_names)
 
 
 def make_target(
     codes: NDArray[np.intp],
     ids: NDArray[Any],
+    sizes: NDArray[np.int64],
     shares: NDArray[np.float64] | None,
     deviation: NDArray[np.float64] | None = None,
     limits: list[NDArray[np.float64]] | None = None,
@@ -153,7 +156,6 @@ def make_target(
     class_names: Sequence[Any] | None = None,
 ) -> NDArray[np.void]:
     """The target of rows in the bags ``codes``, by the shares or limits of counts of each bag."""
-    sizes = _count_instances(codes, times, len(ids))
     if deviation is not None:
         check_noise(deviation, ids)
     low = high = None
@@ -180,12 +182,6 @@ def make_target(
     for name, values in given.items():
         y[name] = values
     return y
-
-
-def _count_instances(codes: Any, times: Any, n_bags: int) -> NDArray[np.int64]:
-    inside = codes >= 0
-    own = None if times is None else times[inside]
-    return np.bincount(codes[inside], own, n_bags).astype(np.int64)
 
 
 def _aligned(sizes: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
