@@ -68,22 +68,13 @@ _ROWS_AT_A_TIME = 2**18
 
 @dataclass(frozen=True, eq=False)
 class BagMoments:
-    """Bag proportions and mean held-out probabilities, scaled to unit variance per class.
+    """Bag proportions and mean held-out probabilities, scaled to unit variance per class."""
 
-    Attributes
-    ----------
-    sizes : ndarray of shape (n_bags,)
-    apart, explained : ndarrays of shape (n_bags, n_classes)
-        γ_b and p̂_b less the means of all.
-    sampling, noise : ndarrays of shape (n_bags,)
-        Variances of a proportion by sampling, if the slope is 1, and by known noise.
-    """
-
-    sizes: NDArray[np.int64]
-    apart: Floats
-    explained: Floats
-    sampling: Floats
-    noise: Floats
+    sizes: NDArray[np.int64]  # (n_bags,)
+    apart: Floats  # (n_bags, n_classes); γ_b and p̂_b less the means of all
+    explained: Floats  # (n_bags, n_classes); γ_b and p̂_b less the means of all
+    sampling: Floats  # (n_bags,)
+    noise: Floats  # (n_bags,)
 
     def slope(self, weights: Floats) -> float:
         """β of least squares."""
@@ -150,36 +141,15 @@ ShiftType = Literal["covariate_shift", "label_shift"]
 
 @dataclass(frozen=True)
 class BagEffect:
-    """Estimated variance of bag effects.
+    """Estimated variance of bag effects."""
 
-    Attributes
-    ----------
-    variance : float
-        τ², in units of q(1 − q).
-    low : float
-        Lower limit of its 95% interval.
-    high : float
-        Upper limit.
-    slope : float
-        β: slope of bag proportions on mean probabilities, at least 1. 1 under covariate shift,
-        more under label shift.
-    share : float
-        q, of the second class; of the largest one for several classes.
-    slope_error : float
-        Standard error of β.
-    slope_label_shift : float
-        β*, the expected β under label shift.
-    slope_unconstrained : float
-        β without the bound of 1: less where probabilities are overconfident.
-    """
-
-    variance: float
-    low: float
-    high: float
+    variance: float  # τ², in units of q(1 − q)
+    low: float  # lower limit of its 95% interval
+    high: float  # upper limit
     slope: float
-    share: float
-    slope_error: float = np.inf
-    slope_label_shift: float = np.nan
+    share: float  # q, of the second class; of the largest one for several classes
+    slope_error: float = np.inf  # standard error of β
+    slope_label_shift: float = np.nan  # β*, the expected β under label shift
     slope_unconstrained: float = np.nan
 
     @property
@@ -248,84 +218,19 @@ class BagEffect:
 
 
 def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
-    """Estimate the variance of bag effects from held-out probabilities.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags, as `unbag.check_bag_target` gives them.
-    probabilities : ndarray of shape (n_classes, n_instances)
-        Class probabilities of each row at the overall class prior, by a model that was trained
-        without the row's bag.
-
-    Returns
-    -------
-    effect : BagEffect
-        The variance, with its interval and what it rests on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag import LLPClassifier, check_bag_target
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import cross_fit
-    >>> from unbag.evaluation.bag_effects import estimate_bag_effect
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
-    >>> model = LLPClassifier(kernel=None, class_prior="empirical")
-    >>> p = 1 / (1 + np.exp(-cross_fit(model, data.X, data.y).log_odds))
-    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - p, p]))
-    >>> bool(effect.variance < 0.1)
-    True
-    """
+    """Estimate the variance of bag effects from held-out probabilities."""
     return effect_of_means(
         bags, bags.means(probabilities).T, bags.means(probabilities * (1 - probabilities)).T
     )
 
 
 def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffect:
-    """Estimate the same from held-out log-odds, such as those of `cross_fit`.
-
-    Parameters
-    ----------
-    bags : Bags
-    scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        By models that were trained without the row's bag.
-    class_prior : ndarray of shape (n_classes,)
-        The shares of the classes that the scores are for: ``class_prior_`` of the model.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier, check_bag_target
-    >>> from unbag.evaluation import cross_fit
-    >>> from unbag.evaluation.bag_effects import effect_of_scores
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
-    >>> model = LLPClassifier(kernel=None, class_prior=[0.5, 0.5])
-    >>> scores = cross_fit(model, data.X, data.y).log_odds
-    >>> effect = effect_of_scores(check_bag_target(data.y), scores, [0.5, 0.5])
-    >>> effect.significant, effect.shift_type
-    (False, 'label_shift')
-    """
+    """Estimate the same from held-out log-odds, such as those of `cross_fit`."""
     return effect_of_means(bags, *means_at_prior(bags, by_output(scores), class_prior))
 
 
 def describe_effect(model: Any) -> str | None:
-    """Describe the bag effects of a fitted model; None if it estimates none.
-
-    Parameters
-    ----------
-    model : classifier
-        With ``bag_effect_``, a variance on the scale of log-odds, and ``dispersion_``.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation.bag_effects import describe_effect
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
-    >>> describe_effect(LLPClassifier(kernel=None, bag_effect=0.04).fit(data.X, data.y))
-    'log-odds differ between bags by a standard deviation of 0.20 that features do not explain'
-    """
+    """Describe the bag effects of a fitted model; None if it estimates none."""
     variance = getattr(model, "bag_effect_", None)
     if variance is None:
         return None

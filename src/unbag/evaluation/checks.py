@@ -73,27 +73,13 @@ _FINER = (
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """Test of one kind of column.
+    """Test of one kind of column."""
 
-    Attributes
-    ----------
-    what : str
-        Such as "The scores".
-    test : LabelShiftTest or str
-        Or why there is none.
-    worst_column : Columns or None
-        The column with the strongest evidence against label shift, for a picture.
-    notes : tuple of str
-        What was left out.
-    columns : Columns or None
-        All that was tested, of features.
-    """
-
-    what: str
-    test: LabelShiftTest | str
+    what: str  # such as "The scores"
+    test: LabelShiftTest | str  # or why there is none
     worst_column: Columns | None = None
-    notes: tuple[str, ...] = ()
-    columns: Columns | None = None
+    notes: tuple[str, ...] = ()  # what was left out
+    columns: Columns | None = None  # all that was tested, of features
 
 
 def check_scores(y: Any, scores: Floats) -> Check:
@@ -177,21 +163,11 @@ def _some_rows(y: Any, n_numbers: int) -> Ints | None:
 
 @dataclass(frozen=True)
 class Signal:
-    """How far scores separate the classes between bags, and within them.
-
-    Attributes
-    ----------
-    separation : float
-        Distance of the class means in standard errors: whether scores follow the proportions.
-    ratio : float
-        Variance between classes within bags, over what label shift needs: 1 under label shift.
-    error : float
-        Standard error of the ratio; infinite if bags are too few or too alike.
-    """
+    """How far scores separate the classes between bags, and within them."""
 
     separation: float
     ratio: float
-    error: float
+    error: float  # standard error of the ratio; infinite if bags are too few or too alike
 
     @property
     def name(self) -> SignalName:
@@ -278,17 +254,7 @@ def judge_label_shift(
     effect: BagEffect | None,
     signal: Signal | None = None,
 ) -> Verdict:
-    """Combine the checks of label shift.
-
-    Parameters
-    ----------
-    tests : dict of str to LabelShiftTest or str
-        Of the scores and, where they are at hand, of the features; or why there is none.
-    effect : BagEffect or None
-        Of observed on predicted bag proportions, if scores are log-odds.
-    signal : Signal, optional
-        Of the scores.
-    """
+    """Combine the checks of label shift."""
     agrees = effect is not None and effect.shift_type == "label_shift"
     findings = [*_of_tests(tests, agrees), *_of_signal(signal)]
     slope = _slope(effect)

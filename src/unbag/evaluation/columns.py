@@ -26,19 +26,11 @@ _SPARSE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns of numbers with their names.
+    """Columns of numbers with their names."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_instances, n_columns), or sparse
-    names : ndarray of str, shape (n_columns,)
-    left_out : tuple of str
-        Columns without a value that several rows share.
-    """
-
-    values: Any
+    values: Any  # (n_instances, n_columns)
     names: NDArray[Any]
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # columns without a value that several rows share
 
     @property
     def n_numbers(self) -> int:

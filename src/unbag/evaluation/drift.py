@@ -47,22 +47,14 @@ _SURE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class ClassInBags:
-    """Observed and predicted proportions of a class in bags.
+    """Observed and predicted proportions of a class in bags."""
 
-    Attributes
-    ----------
-    sizes, shares, noise : ndarray of shape (n_bags,)
-        Rows, γ_b, and the variance of the known noise in it.
-    means, inner, squares : ndarray of shape (n_bags,)
-        Means of p, of p(1 − p), and of p² over the rows.
-    """
-
-    sizes: Floats
-    shares: Floats
-    noise: Floats
-    means: Floats
-    inner: Floats
-    squares: Floats
+    sizes: Floats  # (n_bags,); Rows, γ_b, and the variance of the known noise in it
+    shares: Floats  # (n_bags,); Rows, γ_b, and the variance of the known noise in it
+    noise: Floats  # (n_bags,); Rows, γ_b, and the variance of the known noise in it
+    means: Floats  # (n_bags,); Means of p, of p(1 − p), and of p² over the rows
+    inner: Floats  # (n_bags,); Means of p, of p(1 − p), and of p² over the rows
+    squares: Floats  # (n_bags,); Means of p, of p(1 − p), and of p² over the rows
 
     @classmethod
     def of(cls, bags: Bags, probabilities: Floats, number: int) -> ClassInBags:
@@ -126,30 +118,16 @@ class ClassInBags:
 
 @dataclass(frozen=True)
 class BagLine:
-    """y = a + s(x − c), with what it is unsure of.
-
-    Attributes
-    ----------
-    direction : {"covariate_shift", "label_shift"}
-        Whether proportions are regressed on mean probabilities, or the other way round.
-    centre, intercept, slope : float
-        c, a and s.
-    slope_error : float
-        Standard error of s.
-    scatter, scatter_error : float
-        τ², and its standard error.
-    share : float
-        q of the bags that it was fitted to.
-    """
+    """y = a + s(x − c), with what it is unsure of."""
 
     direction: ShiftType
-    centre: float
-    intercept: float
-    slope: float
-    slope_error: float
-    scatter: float
-    scatter_error: float
-    share: float
+    centre: float  # c, a and s
+    intercept: float  # c, a and s
+    slope: float  # c, a and s
+    slope_error: float  # standard error of s
+    scatter: float  # τ², and its standard error
+    scatter_error: float  # τ², and its standard error
+    share: float  # q of the bags that it was fitted to
 
     @property
     def unit(self) -> float:
@@ -365,13 +343,7 @@ def rows_out_of_range(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
 
 
 class OutOfRange:
-    """Counts rows that leave the range of training, chunk by chunk.
-
-    Parameters
-    ----------
-    ranges : mapping of str to (low, high)
-        Of `column_ranges`.
-    """
+    """Counts rows that leave the range of training, chunk by chunk."""
 
     def __init__(self, ranges: Mapping[str, Any]) -> None:
         self._ranges = ranges

@@ -72,18 +72,10 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """Scores of all rows by models that were trained without their bags.
+    """Scores of all rows by models that were trained without their bags."""
 
-    Attributes
-    ----------
-    parts : list of FoldScores
-        Of each fold, the rows that it held out.
-    fold : ndarray of int, shape (n_instances,)
-        The fold that held each row out.
-    """
-
-    parts: list[FoldScores]
-    fold: Ints
+    parts: list[FoldScores]  # of each fold, the rows that it held out
+    fold: Ints  # the fold that held each row out
 
     @property
     def scores(self) -> Floats:
@@ -203,28 +195,15 @@ def _one_column(scores: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """What an evaluation is based on.
-
-    Attributes
-    ----------
-    sample, ranks : Sample
-        Scores that decide, and those that the ROC curve is of, which order as scores do.
-    log_odds : HeldOutLogOdds
-        Log-odds of the same rows.
-    checks : tuple of Check
-    more_spread : float
-        By which factor estimates spread more than bags show, since training is uncertain, too.
-    labels, label_weights : array-like of shape (n_instances,) or None
-        Labels of some rows, and one over the probability that each row was drawn to be labelled.
-    """
+    """What an evaluation is based on."""
 
     sample: Sample
     ranks: Sample
-    log_odds: HeldOutLogOdds
+    log_odds: HeldOutLogOdds  # log-odds of the same rows
     checks: tuple[Check, ...]
     more_spread: float = 1.0
-    labels: Any = None
-    label_weights: Any = None
+    labels: Any = None  # (n_instances,)
+    label_weights: Any = None  # (n_instances,)
 
     @classmethod
     def from_folds(

@@ -53,36 +53,10 @@ from unbag.evaluation.uncertainty import Estimate
 
 @dataclass(frozen=True)
 class LabelledEstimate(Estimate):
-    """An estimate from labels and bags, and that from the labels alone.
+    """An estimate from labels and bags, and that from the labels alone."""
 
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    standard_error : float
-        Its standard error.
-    low : float
-        Lower limit.
-    high : float
-        Upper limit.
-    confidence_level : float
-        How often the interval should cover the true value.
-    bounded : bool
-        Whether the measure lies between 0 and 1.
-    assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
-        What it rests on.
-    verdict : Verdict or None
-        What speaks for and against it.
-    alone : Estimate
-        The estimate from the labels by themselves.
-    n_labels : int
-        Number of labels.
-    uses_bags : bool
-        Whether bags made it more precise; if not, it is the estimate from labels alone.
-    """
-
-    alone: Estimate | None = None
-    n_labels: int = 0
+    alone: Estimate | None = None  # the estimate from the labels by themselves
+    n_labels: int = 0  # number of labels
     uses_bags: bool = True
 
 

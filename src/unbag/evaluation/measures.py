@@ -430,26 +430,7 @@ def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, 
 
 
 def plain_estimate(measure: str | RowMeasure, y: Any, scores: Any, **options: Any) -> float:
-    """Return the plain estimate of a measure, without interval and checks.
-
-    Parameters
-    ----------
-    measure : str
-        A key of ``MEASURES``.
-    y : structured array from `unbag.bag_target`, or plain labels
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-    **options
-        Of the measure.
-
-    Examples
-    --------
-    >>> from unbag import bag_target
-    >>> from unbag.evaluation.measures import plain_estimate
-    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
-    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
-    >>> round(plain_estimate("balanced_accuracy", y, scores), 4)
-    0.75
-    """
+    """Return the plain estimate of a measure, without interval and checks."""
     return get_measure(measure, options).value(make_sample(y, scores))
 
 

@@ -33,58 +33,22 @@ from unbag.evaluation.held_out import OutOfFold, cross_fit
 
 @dataclass(frozen=True)
 class ClassReference:
-    """A class in the training bags, as predicted by models that did not see them.
+    """A class in the training bags, as predicted by models that did not see them."""
 
-    Attributes
-    ----------
-    line : BagLine
-        Of proportions and mean probabilities of bags.
-    gap, gap_error : float
-        Proportion minus mean probability over all rows, and its standard error.
-    rows : mapping
-        Deciles of the probabilities, for the population stability index.
-    """
-
-    line: BagLine
-    gap: float
-    gap_error: float
-    rows: Mapping[str, Any]
+    line: BagLine  # of proportions and mean probabilities of bags
+    gap: float  # proportion minus mean probability over all rows, and its standard error
+    gap_error: float  # proportion minus mean probability over all rows, and its standard error
+    rows: Mapping[str, Any]  # deciles of the probabilities, for the population stability index
 
 
 @dataclass(frozen=True)
 class MonitoringReference:
-    """Summary of the training bags that `monitor` compares new bags with.
+    """Summary of the training bags that `monitor` compares new bags with."""
 
-    Attributes
-    ----------
-    n_bags : int
-        Number of bags.
-    class_shares : tuple of float
-        Class prior of the model's probabilities.
-    classes : tuple of ClassReference
-        The second of two classes, or each of several.
-    columns : mapping of str to (low, high)
-        Range of each numeric column.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import make_monitoring_reference
-    >>> from unbag.evaluation.monitoring_reference import MonitoringReference
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
-    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(data.X, data.y)
-    >>> reference = make_monitoring_reference(model, data.X, data.y)
-    >>> reference.n_bags
-    20
-    >>> MonitoringReference.from_dict(reference.to_dict()) == reference
-    True
-    """
-
-    n_bags: int
-    class_shares: tuple[float, ...]
-    classes: tuple[ClassReference, ...]
-    columns: Mapping[str, Any] = field(default_factory=dict)
+    n_bags: int  # number of bags
+    class_shares: tuple[float, ...]  # class prior of the model's probabilities
+    classes: tuple[ClassReference, ...]  # the second of two classes, or each of several
+    columns: Mapping[str, Any] = field(default_factory=dict)  # range of each numeric column
 
     @property
     def numbers(self) -> list[int]:
@@ -97,29 +61,12 @@ class MonitoringReference:
         return self.classes[0].line.direction
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, lists and mappings, for a file.
-
-        Returns
-        -------
-        kept : dict
-            Plain numbers, lists and mappings.
-        """
+        """Return plain numbers, lists and mappings, for a file."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` returned.
-
-        Parameters
-        ----------
-        kept : mapping
-            The dictionary.
-
-        Returns
-        -------
-        reference : MonitoringReference
-            The same as before.
-        """
+        """Read what `to_dict` returned."""
         classes = tuple(
             ClassReference(**{**one, "line": BagLine(**one["line"])}) for one in kept["classes"]
         )
@@ -199,19 +146,7 @@ def _probabilities(log_odds: Floats) -> Floats:
 def drift_notes(
     reference: MonitoringReference, y: Any, probabilities: ArrayLike, X: Any = None
 ) -> tuple[str, ...]:
-    """Compare new rows and their counts with those of training, in sentences.
-
-    Parameters
-    ----------
-    reference : MonitoringReference
-        Of the training bags.
-    y : structured array from `unbag.bag_target`
-        The new bags.
-    probabilities : array-like of shape (n_instances, n_classes)
-        Of the model for the new rows.
-    X : array or data frame, optional
-        The new rows.
-    """
+    """Compare new rows and their counts with those of training, in sentences."""
     bags = check_bag_target(y)
     table = np.asarray(probabilities, dtype=float)
     table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
@@ -243,36 +178,17 @@ def drift_notes(
 
 @dataclass(frozen=True, eq=False)
 class ClassMonitoring:
-    """A class in the new bags against what was expected of it.
+    """A class in the new bags against what was expected of it."""
 
-    Attributes
-    ----------
-    name : object
-        The class.
-    expected, observed : float
-        Sum of its probabilities over all rows, and its count.
-    ratio, ratio_error : float
-        Observed over expected, with its standard error, clustered by bag.
-    totals_p : float
-        P-value of the totals.
-    line : BagLine
-        Of the training bags.
-    change : LineComparison
-        The new bags against it. Under covariate shift, slope and scatter are tested after
-        probabilities were moved to the new totals.
-    rows : Stability
-        Of the probabilities of the class.
-    """
-
-    name: Any
-    expected: float
-    observed: float
-    ratio: float
-    ratio_error: float
-    totals_p: float
-    line: BagLine
+    name: Any  # the class
+    expected: float  # sum of its probabilities over all rows, and its count
+    observed: float  # sum of its probabilities over all rows, and its count
+    ratio: float  # observed over expected, with its standard error, clustered by bag
+    ratio_error: float  # observed over expected, with its standard error, clustered by bag
+    totals_p: float  # P-value of the totals
+    line: BagLine  # of the training bags
     change: LineComparison
-    rows: Stability
+    rows: Stability  # of the probabilities of the class
 
     @property
     def slope_ratio(self) -> float:

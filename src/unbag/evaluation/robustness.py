@@ -32,33 +32,14 @@ _PRECISION = 1e-3
 
 @dataclass(frozen=True)
 class RobustnessValue:
-    """Least confounding that moves a measure below a value.
-
-    Attributes
-    ----------
-    measure : str
-    below : float
-        The value.
-    value : float
-        Standard deviation of the bag effects over that which the strongest column explains; NaN
-        without columns, infinite if no confounder with a factor of at least −1 suffices, and 0 if
-        the estimate is below already.
-    bag_effect : float
-        The standard deviation, in log-odds.
-    factor : float
-        κ, by which the log-odds within bags are then wrong.
-    column : str or None
-        The strongest column.
-    column_effect : float
-        Standard deviation of the mean log-odds of bags that it explains by itself.
-    """
+    """Least confounding that moves a measure below a value."""
 
     measure: str
-    below: float
+    below: float  # the value
     value: float
-    bag_effect: float
-    factor: float
-    column: str | None
+    bag_effect: float  # the standard deviation, in log-odds
+    factor: float  # κ, by which the log-odds within bags are then wrong
+    column: str | None  # the strongest column
     column_effect: float
 
     def __str__(self) -> str:

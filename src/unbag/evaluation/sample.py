@@ -19,20 +19,11 @@ ScoreKind = Literal["scores", "probabilities", "predictions"]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Scores of instances whose bags have known proportions.
-
-    Attributes
-    ----------
-    bags : Bags
-    scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        One column if there are two classes, else one per class.
-    kind : {"scores", "probabilities", "predictions"}
-        Type of the scores.
-    """
+    """Scores of instances whose bags have known proportions."""
 
     bags: Bags
-    scores: Floats
-    kind: ScoreKind = "scores"
+    scores: Floats  # (n_instances,) or (n_instances, n_classes)
+    kind: ScoreKind = "scores"  # type of the scores
 
     @cached_property
     def weights(self) -> Floats:
@@ -92,20 +83,7 @@ class Sample:
 def make_sample(
     y: Any, scores: ArrayLike, *, binary: str | None = None, trusted: bool = False
 ) -> Sample:
-    """Check scores against the bags they belong to.
-
-    Parameters
-    ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
-    binary : str, optional
-        What it is for, if that makes sense for two classes only.
-    trusted : bool, default=False
-        Whether scores are known to be those of a decision function, even if they could be
-        probabilities, as those of a model that hardly separates rows.
-    """
+    """Check scores against the bags they belong to."""
     bags = check_bag_target(y)
     values = _as_numbers(scores)
     if values.ndim == 2 and values.shape[1] == 1:

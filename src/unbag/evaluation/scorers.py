@@ -26,24 +26,7 @@ ScorerFunction = Callable[[Any, Any, Any], float]
 
 
 def mean_log_likelihood(bags: Bags, log_odds: Floats) -> float:
-    """Log-likelihood of the counts of bags, per row.
-
-    Parameters
-    ----------
-    bags : Bags
-    log_odds : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        At the class prior of all training bags together; of several classes, the logarithms of
-        their probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.evaluation.scorers import mean_log_likelihood
-    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], counts=[1, 1, 2, 2]))
-    >>> round(mean_log_likelihood(bags, np.zeros(4)), 3)  # (log 1/2 + log 1/4) / 4
-    -0.52
-    """
+    """Log-likelihood of the counts of bags, per row."""
     likelihood = CountLikelihood(np.ones((1, bags.n_bags), dtype=bool), bags)
     losses = likelihood.bag_losses(by_output(log_odds)[None])
     return -float(losses.sum() / bags.n_instances)

@@ -74,34 +74,15 @@ _BLOCK = 2**18
 
 @dataclass(frozen=True)
 class OddsCurve:
-    """A fitted curve of the class proportions over the log-odds.
+    """A fitted curve of the class proportions over the log-odds."""
 
-    Attributes
-    ----------
-    slope : float
-        κ.
-    error : float
-        Its standard error; infinite if bags do not determine it.
-    effect : float
-        τ², left between bags.
-    """
-
-    slope: float
-    error: float
-    effect: float
+    slope: float  # κ
+    error: float  # its standard error; infinite if bags do not determine it
+    effect: float  # τ², left between bags
 
 
 def fit_odds_curve(bags: Bags, log_odds: Floats, known: Floats | None = None) -> OddsCurve:
-    """Fit the curve to the bags that hold rows without labels.
-
-    Parameters
-    ----------
-    bags : Bags
-    log_odds : ndarray of shape (n_classes, n_instances)
-        At the overall class prior.
-    known : ndarray of shape (n_classes, n_instances), optional
-        Added to the log-odds as it is.
-    """
+    """Fit the curve to the bags that hold rows without labels."""
     used = ~bags.labelled
     shares, sizes = bags.proportions[used], bags.sizes[used]
     q = np.clip(bags.class_shares, 1e-6, None)
@@ -167,23 +148,12 @@ def _statistics(log_odds: Floats, at: Floats, q: Floats, known: Floats | float) 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutLogOdds:
-    """Log-odds that a model gives to rows of bags that it did not see.
-
-    Attributes
-    ----------
-    bags : Bags
-    log_odds : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        One column for two classes. Up to a constant, which the overall class prior determines.
-    scaled : bool
-        Whether they are log-odds, and not scores on an unknown scale.
-    draws : ndarray of shape (n_draws, n_instances) or (n_draws, n_instances, n_classes), optional
-        Of the log-odds, from the posterior of the model.
-    """
+    """Log-odds that a model gives to rows of bags that it did not see."""
 
     bags: Bags
-    log_odds: Floats
-    scaled: bool = True
-    draws: Floats | None = None
+    log_odds: Floats  # (n_instances,) or (n_instances, n_classes)
+    scaled: bool = True  # whether they are log-odds, and not scores on an unknown scale
+    draws: Floats | None = None  # (n_draws, n_instances) or (n_draws, n_instances, n_classes)
 
     @cached_property
     def at_overall_prior(self) -> Floats:
@@ -238,14 +208,9 @@ class HeldOutLogOdds:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorSample(Sample):
-    """Scored rows with class probabilities in place of the weights W.
+    """Scored rows with class probabilities in place of the weights W."""
 
-    Attributes
-    ----------
-    posterior : ndarray of shape (n_classes, n_instances)
-    """
-
-    posterior: Floats = field(kw_only=True)
+    posterior: Floats = field(kw_only=True)  # (n_classes, n_instances)
 
     def row_weights(self) -> Iterator[Floats]:
         """Weight of every row in a class, class after class."""
@@ -259,16 +224,10 @@ class PosteriorSample(Sample):
 
 @dataclass(frozen=True, eq=False)
 class SlopeRange:
-    """Lower limit, value and upper limit of κ.
-
-    Attributes
-    ----------
-    held_out : HeldOutLogOdds
-    values : ndarray of shape (3,)
-    """
+    """Lower limit, value and upper limit of κ."""
 
     held_out: HeldOutLogOdds
-    values: Floats
+    values: Floats  # (3,)
 
     @classmethod
     def under_covariate_shift(cls, held_out: HeldOutLogOdds) -> Self:

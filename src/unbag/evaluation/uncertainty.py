@@ -168,17 +168,7 @@ _BLOCK = 2**23
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """How intervals are made: by resampling bags.
-
-    Parameters
-    ----------
-    confidence_level : float, default=0.95
-        How often the interval should cover the true value.
-    n_resamples : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
-    """
+    """How intervals are made: by resampling bags."""
 
     confidence_level: float = 0.95
     n_resamples: int = 1000

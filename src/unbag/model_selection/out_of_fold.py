@@ -115,20 +115,7 @@ def look_at_folds(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[list[Any], Ints]:
-    """Look at every fold with a clone of the estimator that was trained on the others.
-
-    Parameters
-    ----------
-    look : callable
-        From a fitted model and the instances that it did not see to anything.
-
-    Returns
-    -------
-    found : list
-        One for each fold.
-    fold : ndarray of shape (n_instances,)
-        The fold that held each row out.
-    """
+    """Look at every fold with a clone of the estimator that was trained on the others."""
     held = check_cv(cv, X, y)
     cut_by_folds(check_bag_target(y), held)
     check_held_once(held)

@@ -34,22 +34,7 @@ class _WholeBags(BaseCrossValidator):
         """Rows that each split holds out."""
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of splits.
-
-        Parameters
-        ----------
-        X : object, default=None
-            Not used; here as scikit-learn gives it.
-        y : object, default=None
-            Not used.
-        groups : object, default=None
-            Not used.
-
-        Returns
-        -------
-        n_splits : int
-            Number of splits.
-        """
+        """Return the number of splits."""
         return self.n_splits
 
     def _iter_test_masks(
@@ -163,13 +148,7 @@ class BagShuffleSplit(_WholeBags):
 
 
 class KnownFolds:
-    """Folds as `check_cv` gave them; a list of their rows would take eight times the memory.
-
-    Parameters
-    ----------
-    held : ndarray of bool, shape (n_folds, n_instances)
-        Rows held out by each fold.
-    """
+    """Folds as `check_cv` gave them; a list of their rows would take eight times the memory."""
 
     def __init__(self, held: Bools) -> None:
         self._held = held
@@ -204,20 +183,7 @@ def check_cv(cv: Any, X: Any, y: Any) -> Bools:
 
 
 def cut_by_folds(bags: Bags, held: Bools) -> tuple[Bags, Bools]:
-    """Say which bags each fold holds out, dividing rows of known label where folds do.
-
-    Parameters
-    ----------
-    bags : Bags
-    held : ndarray of bool, shape (n_folds, n_instances)
-        Rows held out by each fold.
-
-    Returns
-    -------
-    bags : Bags
-        The same bags, those of labelled rows divided so that every part is in or out as a whole.
-    held : ndarray of bool, shape (n_folds, n_bags)
-    """
+    """Say which bags each fold holds out, dividing rows of known label where folds do."""
     inside = np.stack([np.bincount(bags.index, mask, bags.n_bags) for mask in held])
     # where rows are in partitions, a bag is here with one of its rows, whatever its size
     rows = np.bincount(bags.index, minlength=bags.n_bags)
