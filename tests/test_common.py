@@ -22,7 +22,7 @@ from unbag import (
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.scorers import SCORERS
+from unbag.evaluation.measures import SCORERS
 from unbag.testing import all_estimators, check_bag_classifier
 
 ESTIMATORS = [

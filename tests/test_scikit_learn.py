@@ -37,7 +37,7 @@ from unbag import (
     multi_grouping_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.scorers import SCORERS
+from unbag.evaluation.measures import SCORERS
 from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag.tables.features import make_features
 

@@ -11,8 +11,7 @@ from unbag.evaluation.curves import (
     make_roc_band,
     roc_curve,
 )
-from unbag.evaluation.measures import plain_estimate
-from unbag.evaluation.sample import make_sample
+from unbag.evaluation.measures import make_sample, plain_estimate
 from unbag.evaluation.uncertainty import Uncertainty
 
 RNG = np.random.default_rng(0)

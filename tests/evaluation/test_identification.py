@@ -8,8 +8,7 @@ import pytest
 from unbag import bag_target
 from unbag.evaluation import identification_bounds
 from unbag.evaluation.identification import Brier, in_these_rows
-from unbag.evaluation.measures import get_measure
-from unbag.evaluation.sample import make_sample
+from unbag.evaluation.measures import get_measure, make_sample
 
 BAG = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
 COUNTS = {0: 1, 1: 2, 2: 2}

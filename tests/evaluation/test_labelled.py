@@ -18,8 +18,7 @@ from unbag.evaluation.imputed_labels import (
     impute_labels,
 )
 from unbag.evaluation.labelled import _with_bags, from_draw
-from unbag.evaluation.measures import get_measure, plain_estimate
-from unbag.evaluation.sample import make_sample
+from unbag.evaluation.measures import get_measure, make_sample, plain_estimate
 
 TRUE = {
     "roc_auc": partial(plain_estimate, "roc_auc"),

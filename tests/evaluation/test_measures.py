@@ -6,8 +6,7 @@ from sklearn import metrics as sk
 
 from unbag import bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.measures import MEASURES, get_measure
-from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.measures import MEASURES, Sample, get_measure, make_sample
 
 DATA = make_gaussian_bags(n_bags=12, bag_size=np.arange(5, 17), n_features=1, random_state=3)
 SAMPLE = make_sample(DATA.y, np.round(DATA.X[:, 0], 1))

@@ -10,9 +10,7 @@ from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.curves import best_threshold, roc_curve
 from unbag.evaluation.measures import MEASURES as ALL_MEASURES
-from unbag.evaluation.measures import plain_estimate
-from unbag.evaluation.sample import make_sample
-from unbag.evaluation.scorers import SCORERS
+from unbag.evaluation.measures import SCORERS, make_sample, plain_estimate
 
 DATA = make_gaussian_bags(12, 20, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]

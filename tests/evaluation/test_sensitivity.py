@@ -12,8 +12,7 @@ from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.evaluation import evaluate_rows
 from unbag.evaluation.held_out import ScoredRows
-from unbag.evaluation.measures import Area, Cost
-from unbag.evaluation.sample import make_sample
+from unbag.evaluation.measures import Area, Cost, make_sample
 from unbag.evaluation.sensitivity import (
     SORTED,
     HeldOutLogOdds,

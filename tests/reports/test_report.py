@@ -21,7 +21,7 @@ from unbag import (
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import calibration_curve, cross_fit
-from unbag.evaluation.calibration import CalibrationCurve
+from unbag.evaluation.curves import CalibrationCurve
 from unbag.paper import LMMCMClassifierCV
 from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
 from unbag.reports.performance import reliability_section

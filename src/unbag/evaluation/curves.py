@@ -1,20 +1,34 @@
-"""Curves over all thresholds: ROC with its band, precision and recall, the best threshold."""
+"""Curves without labels: ROC with its band, the best threshold, and calibration.
+
+An instance of bag i stands for class c with the weight π_c W[i, c]/n_i, of either sign. Summed
+over instances of similar predicted probability these weights give the share of the class there,
+which a calibrated classifier predicts.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from unbag._arrays import Floats
+from unbag._arrays import Floats, Ints
+from unbag._checks import check_choice, check_count
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
-from unbag.evaluation.measures import CellTally, cell_shares, check_cost, score_cells
-from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.measures import (
+    Sample,
+    cell_shares,
+    check_cost,
+    check_probabilities_range,
+    make_sample,
+    score_cells,
+)
 from unbag.evaluation.sensitivity import PosteriorSample, SlopeRange
 from unbag.evaluation.uncertainty import Uncertainty
+from unbag.weights import decontamination_weights
 
 
 def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -55,66 +69,41 @@ def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class RocBand:
-    """A label-free ROC curve with its band.
-
-    Attributes
-    ----------
-    fpr : ndarray of shape (n_points,)
-        Rates of false positives, from 0 to 1.
-    tpr : ndarray of shape (n_points,)
-        Estimated rate of true positives at each, rising steadily.
-    low : ndarray of shape (n_points,)
-        Lower limit of the rate of true positives, at each point by itself.
-    high : ndarray of shape (n_points,)
-        Upper limit.
-    confidence_level : float
-        How often limits should cover the true value.
-    """
+    """A ROC curve without labels: rates of true positives, rising, at even rates of false ones."""
 
     fpr: Floats
     tpr: Floats
-    low: Floats
+    low: Floats  # limits at each point by itself
     high: Floats
     confidence_level: float
 
 
-def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101) -> RocBand:
-    """Estimate the ROC curve of a sample with its band."""
-    grid = np.linspace(0, 1, n_points)
-    (fpr, tpr), _ = _rates(sample)
-    curve = tpr_at(grid, fpr, tpr)
+_GRID = np.linspace(0, 1, 101)
+
+
+def make_roc_band(sample: Sample, uncertainty: Uncertainty) -> RocBand:
+    """Estimate the ROC curve of a sample with its band, under label shift."""
+    curve = _tpr_at_grid(*_rates(sample)[0])
     sample = sample.with_labelled_rows_apart()
     # from the highest scores down
-    shares = cell_shares(sample.bags, score_cells(-sample.scores))
-    draws = uncertainty.draw_class_means(sample, CellTally(shares, lambda means: means))
-    return band_around(curve, draws, sample, uncertainty)
-
-
-def band_around(curve: Floats, draws: Floats, sample: Sample, uncertainty: Uncertainty) -> RocBand:
-    """The band of a curve at even rates, by draws of cells from the highest scores down."""
-    grid = np.linspace(0, 1, len(curve))
-    curves = np.stack([tpr_at(grid, *pair) for pair in rates_of_cells(draws)])
-    low, high = uncertainty.limits(curves, sample)
-    return RocBand(
-        grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.confidence_level
+    draws = uncertainty.draw_class_means(
+        sample, cell_shares(sample.bags, score_cells(-sample.scores))
     )
-
-
-def rates_of_cells(shares: Floats) -> Floats:
-    """How much of each class lies in the first cells, from none of them to all."""
-    rates = np.cumsum(shares, axis=-1)
-    return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
+    rates = np.cumsum(draws, axis=-1)
+    rates = np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
+    low, high = uncertainty.limits(np.stack([_tpr_at_grid(*pair) for pair in rates]), sample)
+    ends = np.clip([low, high], 0, 1)
+    return RocBand(_GRID, curve, *ends, uncertainty.confidence_level)
 
 
 def posterior_roc_band(sample: Sample, slopes: SlopeRange, *, confidence_level: float) -> RocBand:
     """Estimate the ROC curve for a range of κ (`unbag.evaluation.sensitivity`)."""
-    grid = np.linspace(0, 1, 101)
-    curves = []
-    for p in slopes.posteriors():
-        (fpr, tpr), _ = _rates(PosteriorSample(sample.bags, sample.scores, posterior=p))
-        curves.append(tpr_at(grid, fpr, tpr))
+    curves = [
+        _tpr_at_grid(*_rates(PosteriorSample(sample.bags, sample.scores, posterior=p))[0])
+        for p in slopes.posteriors()
+    ]
     low, high = np.min(curves, axis=0), np.max(curves, axis=0)
-    return RocBand(grid, curves[1], low, high, confidence_level)
+    return RocBand(_GRID, curves[1], low, high, confidence_level)
 
 
 def span_bands(one: RocBand, other: RocBand) -> RocBand:
@@ -172,10 +161,10 @@ def _between(thresholds: Floats) -> Floats:
     return (padded[1:] + padded[:-1]) / 2
 
 
-def tpr_at(grid: Floats, fpr: Floats, tpr: Floats) -> Floats:
-    """TPR at given FPR, of the nearest curve that rises steadily from 0 to 1."""
+def _tpr_at_grid(fpr: Floats, tpr: Floats) -> Floats:
+    """TPR at even FPR, of the nearest curve that rises steadily from 0 to 1."""
     x, y = (np.clip(isotonic_regression(rate).x, 0, 1) for rate in (fpr, tpr))
-    return np.interp(grid, x, y)
+    return np.interp(_GRID, x, y)
 
 
 def _rates(sample: Sample) -> tuple[Floats, Floats]:
@@ -187,3 +176,181 @@ def _rates(sample: Sample) -> tuple[Floats, Floats]:
     sums = (np.cumsum(row[order])[last_of_tie] for row in sample.row_weights())
     rates = np.stack([np.append(0.0, own) for own in sums])
     return rates, np.append(np.inf, ordered[last_of_tie])
+
+
+# --- calibration ----------------------------------------------------------------------------------
+
+BinStrategy = Literal["quantile", "uniform"]
+
+# A bag that alone decides some class mean leaves no residual to estimate its noise from.
+_NO_RESIDUAL = 1e-9
+
+# Probabilities in single precision do not sum to exactly one.
+_SUM_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationCurve:
+    """Predicted probabilities and estimated shares of a class, in bins of similar probability."""
+
+    predicted: Floats
+    observed: Floats  # unbiased, and so it may leave [0, 1]
+    standard_error: Floats  # of observed − predicted; NaN where too few bags leave it unknown
+    count: NDArray[np.int64]
+    share: Floats  # of each bin at the class prior; under "empirical", count / number of instances
+
+
+def calibration_curve(
+    y: Any,
+    probabilities: ArrayLike,
+    *,
+    n_bins: int = 10,
+    strategy: BinStrategy = "quantile",
+    pos_label: Any = None,
+    class_prior: Any = "empirical",
+) -> CalibrationCurve:
+    """Compare predicted probabilities with the proportions of a class that bags show.
+
+    With B a bin and ρ the class prior, the observed share estimates P(c | p(X) in B) by
+
+        O = Σ_i ρ_c W[i, c] m_i / M,    M = Σ_i Σ_k ρ_k W[i, k] m_i,
+
+    where m_i is the share of bag i that falls into B. For ρ = π the divisor M is the share of all
+    instances in B, and O is the mean of their unbiased labels. As W is a least-squares fit of m_i
+    to the proportions γ_i, the residuals of that fit show how much each bag scatters, and their
+    weighted squares (divided by 1 − leverage) sum to the squared standard error.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Probabilities of the class ``pos_label``, or of every class. They should come from a model
+        that was not trained on these bags.
+    n_bins : int, default=10
+        Number of bins; empty ones are left out.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins with equally many instances, or of equal width.
+    pos_label : label, optional
+        The class that the curve is about; by default the second of two.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes for which the probabilities are meant.
+
+    Returns
+    -------
+    curve : CalibrationCurve
+        With ``predicted`` and ``observed`` of each bin.
+
+    Examples
+    --------
+    >>> from unbag.evaluation import calibration_curve
+    >>> curve = calibration_curve([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.8], n_bins=2)
+    >>> curve.predicted, curve.observed
+    (array([0.2, 0.7]), array([0., 1.]))
+    """
+    bags, probabilities = _check_probabilities(y, probabilities)
+    c = _column(bags, pos_label)
+    predicted_p = probabilities if probabilities.ndim == 1 else probabilities[:, c]
+    # rows of known label scatter one by one
+    bags = bags.with_labelled_rows_apart()[0]
+    W = decontamination_weights(bags)
+    signed = resolve_class_prior(class_prior, bags.class_shares) * W
+    total = signed.sum(axis=1)
+    bin_of = _bins(predicted_p, n_bins, strategy)
+    filled, bin_of, count = np.unique(bin_of, return_inverse=True, return_counts=True)
+    inside = (bin_of == np.arange(len(filled))[:, None]).astype(float)
+    m, q = bags.means(inside), bags.means(inside * predicted_p)
+    share = m @ total
+    if (share <= 0).any():
+        raise ValueError(
+            f"At this class_prior the estimated share of bin {int((share <= 0).argmax())} is not "
+            "positive; take fewer bins, or class_prior='empirical'."
+        )
+    observed, predicted = m @ signed[:, c] / share, q @ total / share
+
+    # O − P = Σ_i (signed_i m_i − total_i q_i) / Σ_i total_i m_i, to first order in m and q
+    noise_m, noise_q = (h - h @ W @ bags.proportions.T for h in (m, q))
+    gap = (observed - predicted)[:, None]
+    scatter = (signed[:, c] * noise_m - total * (noise_q + gap * noise_m)) / share[:, None]
+    spare = 1 - np.sum(W * bags.proportions, axis=1)
+    spare[spare < _NO_RESIDUAL] = np.nan
+    error = np.sqrt(np.sum(scatter**2 / spare, axis=1))
+    return CalibrationCurve(predicted, observed, error, count, share)
+
+
+def brier_score_loss(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empirical") -> float:
+    """Estimate the Brier score of predicted probabilities from bags alone.
+
+    For two classes with p the probability of the second this is
+
+        E(p − 1₊)² = E p² − 2 E[p 1₊] + π₊ = π₋ E[p² | −] + π₊ E[(1 − p)² | +],
+
+    and each class mean is estimated by W. For more classes it is the sum of such terms over all
+    classes. Being unbiased, the estimate may be negative.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Probabilities of the second of two classes, or of every class.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        How much each class counts.
+
+    Returns
+    -------
+    score : float
+        The estimate; it may be negative.
+
+    Examples
+    --------
+    >>> from unbag.evaluation import brier_score_loss
+    >>> brier_score_loss([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])
+    0.25
+    """
+    bags, predicted_p = _check_probabilities(y, probabilities)
+    if predicted_p.ndim == 1:
+        _column(bags, None)
+        predicted_p = np.column_stack([1 - predicted_p, predicted_p])
+    distance = np.sum(predicted_p**2, axis=1) - 2 * predicted_p.T + 1
+    means = np.sum(bags.means(distance) * decontamination_weights(bags).T, axis=1)
+    score = float(resolve_class_prior(class_prior, bags.class_shares) @ means)
+    # two classes count every error twice
+    return score / 2 if bags.n_classes == 2 else score
+
+
+def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats]:
+    bags = check_bag_target(y)
+    predicted_p = np.asarray(probabilities, dtype=float)
+    if predicted_p.shape not in ((bags.n_instances,), (bags.n_instances, bags.n_classes)):
+        raise ValueError(
+            f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
+            f"probabilities of shape {predicted_p.shape}."
+        )
+    check_probabilities_range(predicted_p)
+    if predicted_p.ndim == 2 and np.abs(predicted_p.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
+        raise ValueError("The probabilities of all classes must sum to 1 in every row.")
+    return bags, predicted_p
+
+
+def _column(bags: Bags, pos_label: Any) -> int:
+    if pos_label is None:
+        if bags.n_classes != 2:
+            raise ValueError(
+                f"There are {bags.n_classes} classes; name one with pos_label, or "
+                "for a score of all of them give the probabilities of all."
+            )
+        return 1
+    place = np.flatnonzero(bags.classes == pos_label)
+    if len(place) == 0:
+        raise ValueError(f"pos_label {pos_label!r} is none of the classes {list(bags.classes)}.")
+    return int(place[0])
+
+
+def _bins(predicted_p: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
+    check_count(n_bins, "n_bins")
+    check_choice(strategy, get_args(BinStrategy), "strategy")
+    inner = np.linspace(0, 1, n_bins + 1)[1:-1]
+    return np.searchsorted(
+        np.quantile(predicted_p, inner) if strategy == "quantile" else inner, predicted_p
+    )

@@ -33,10 +33,9 @@ from unbag.evaluation.labelled import (
     enough_labels,
     estimates_from_labels,
 )
-from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
+from unbag.evaluation.measures import Measure, get_measure, make_sample, usual_measures
 from unbag.evaluation.monitoring_reference import MonitoringReference, drift_notes
 from unbag.evaluation.results import Evaluation
-from unbag.evaluation.sample import make_sample
 from unbag.evaluation.sensitivity import (
     HeldOutLogOdds,
     SignalName,
@@ -90,7 +89,7 @@ class _Judged(NamedTuple):
     signal: SignalName = "found"
 
 
-def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncertainty) -> _Judged:
+def _judge(rows: ScoredRows, measures: dict[str, Measure], uncertainty: Uncertainty) -> _Judged:
     """Check the assumptions, and estimate measures under each of them."""
     sample, spread = rows.sample, rows.more_spread
     bounded = {name: name not in _UNBOUNDED for name in measures}
@@ -135,7 +134,7 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
 
 
 def estimate(
-    measure: str | RowMeasure,
+    measure: str | Measure,
     y: Any,
     scores: ArrayLike,
     *,

@@ -22,7 +22,7 @@ from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation.checks import Check, check_scores
-from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.measures import Sample, make_sample
 from unbag.evaluation.sensitivity import HeldOutLogOdds
 from unbag.model_selection.fitted import last_step, log_odds_of
 from unbag.model_selection.out_of_fold import decision_scores, look_at_folds

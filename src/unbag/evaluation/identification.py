@@ -42,11 +42,12 @@ from unbag.evaluation.measures import (
     Precision,
     Rate,
     Risk,
-    RowMeasure,
+    Sample,
     check_cost,
+    check_probabilities_range,
     get_measure,
+    make_sample,
 )
-from unbag.evaluation.sample import Sample, check_probabilities_range, make_sample
 
 # Counts as near to whole numbers as this, per row of the bag, are whole.
 _WHOLE = 1e-6
@@ -76,7 +77,7 @@ class IdentificationBounds:
 
 
 def identification_bounds(
-    measure: str | RowMeasure,
+    measure: str | Measure,
     y: Any,
     scores: ArrayLike,
     *,

@@ -16,7 +16,7 @@ from unbag._outputs import probabilities_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.targets import read_labels
 from unbag.defaults import FEWEST_LABELS
-from unbag.evaluation.sample import Sample
+from unbag.evaluation.measures import Sample
 from unbag.observations.count_likelihood import label_posteriors
 
 # How far scores, and ranks in their place, are scaled at most to become log-odds.

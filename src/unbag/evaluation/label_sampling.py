@@ -20,8 +20,7 @@ from unbag._checks import check_inside, check_positive
 from unbag.evaluation.identification import in_these_rows
 from unbag.evaluation.imputed_labels import impute_labels, imputed_means
 from unbag.evaluation.labelled import estimate_with_labels
-from unbag.evaluation.measures import Area, Cost, Measure, RowMeasure, get_measure
-from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.measures import Area, Cost, Measure, Sample, get_measure, make_sample
 
 # Part of the sampling probability that is the same for all rows: what a model is sure of, and wrong,
 # must be found as well.
@@ -35,7 +34,7 @@ def required_labels(
     y: Any,
     scores: ArrayLike,
     *,
-    measure: str | RowMeasure = "roc_auc",
+    measure: str | Measure = "roc_auc",
     labels: ArrayLike | None = None,
     confidence_level: float = 0.95,
     **options: Any,

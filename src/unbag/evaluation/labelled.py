@@ -46,8 +46,7 @@ from unbag.evaluation.imputed_labels import (
     fit_imputations,
     imputed_means,
 )
-from unbag.evaluation.measures import Measure, RowMeasure, get_measure
-from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.measures import Measure, Sample, get_measure, make_sample
 from unbag.evaluation.uncertainty import Estimate
 
 
@@ -70,7 +69,7 @@ _TRUSTED_SKEWNESS = 0.85
 
 
 def estimate_with_labels(
-    measure: str | RowMeasure,
+    measure: str | Measure,
     y: Any,
     scores: ArrayLike,
     labels: ArrayLike | None = None,

@@ -10,102 +10,179 @@ statistics, and is a function of their class means:
 | area under the ROC curve | 1[f(x) in cell k] | probability that a positive outranks a negative |
 
 Its *influence* φ_c(x) is the derivative of the measure with respect to the distribution of class c
-at x: what standard errors from labelled rows need.
+at x: what standard errors from labelled rows need. Its *tally* gathers statistics by bag: what
+resampled bags are evaluated from.
 
-Statistics of instances gathered by bag: what a measure of resampled bags is computed from.
+`SCORERS` need bags, not labels: a scorer is called with an estimator, instances and the target of
+whole bags, so it goes with `unbag.BagKFold`:
+``GridSearchCV(model, grid, cv=BagKFold(5), scoring=SCORERS["roc_auc"])``. Larger is better for all
+of them. The log-likelihood is valid under label shift and under covariate shift, and the default
+``score`` of every model with probabilities; the others assume label shift.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
+from unbag._outputs import by_output
 from unbag._text import quoted
-from unbag.bags.bags import Bags
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
-from unbag.evaluation.sample import Sample, make_sample
+from unbag.model_selection.fitted import check_gives_probabilities, last_step, log_odds_of
+from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.losses import get_loss
+from unbag.weights import decontamination_weights
 
 # Cells of scores in which resampled ROC curves are counted.
 _MAX_CELLS = 200
 
+# --- scored rows ----------------------------------------------------------------------------------
 
-class Tally(Protocol):
-    """Statistics of the instances, gathered by bag, and the function of their class means."""
-
-    @property
-    def bag_means(self) -> Floats:
-        """Mean of each statistic over each bag: shape (n_bags, n_statistics)."""
-        ...
-
-    def value(self, means: Floats) -> Floats:
-        """Measure for class means of shape (..., n_classes, n_statistics)."""
-        ...
-
-
-class RowTally(Tally, Protocol):
-    """The same with the rows at hand."""
-
-    def sums(self, weights: Floats) -> Floats:
-        """Σ_j weights_j · s_j over the rows j of each bag: shape (n_bags, n_statistics)."""
-        ...
+ScoreKind = Literal["scores", "probabilities", "predictions"]
 
 
 @dataclass(frozen=True, eq=False)
-class ValueTally:
-    """Statistics that are numbers: their values, shape (n_statistics, n_instances)."""
+class Sample:
+    """Scores of instances whose bags have known proportions."""
 
     bags: Bags
-    statistics: Floats
-    function: Callable[[Floats], Floats]
+    scores: Floats  # (n_instances,) or (n_instances, n_classes)
+    kind: ScoreKind = "scores"  # type of the scores
 
-    @property
-    def bag_means(self) -> Floats:
-        """Mean of each statistic over each bag."""
-        return self.bags.means(self.statistics).T
+    @cached_property
+    def weights(self) -> Floats:
+        """W, which turns means over bags into means over classes: shape (n_bags, n_classes)."""
+        return decontamination_weights(self.bags)
 
-    def sums(self, weights: Floats) -> Floats:
-        """Σ_j weights_j · s_j over the rows j of each bag."""
-        return (self.bags.means(self.statistics * weights) * self.bags.sizes).T
+    def row_weights(self) -> Iterator[Floats]:
+        """W spread over instances, W[i, c]/n_i, class after class: they take much memory."""
+        for of_bags in (self.weights / self.bags.sizes[:, None]).T:
+            yield of_bags[self.bags.index]
 
-    def value(self, means: Floats) -> Floats:
-        """Measure for given class means."""
-        return self.function(means)
+    def class_means(self, values: Floats) -> Floats:
+        """Estimate E[h(X) | class c]; the last axis runs over instances, then over classes."""
+        return self.bags.means(values) @ self.weights
+
+    def with_labelled_rows_apart(self) -> Sample:
+        """Count every row of known label as an independent draw, whatever the bag model."""
+        if not self.bags.labelled.any():
+            return self
+        return replace(self, bags=self.bags.with_labelled_rows_apart()[0])
+
+    def check_order(self) -> None:
+        """Refuse predicted classes, which put no order between rows."""
+        if self.kind == "predictions":
+            raise ValueError(
+                "All scores are class labels, as model.predict(X) gives them, and labels rank no "
+                "rows; give model.decision_function(X)."
+            )
+
+    def check_threshold(self, threshold: float) -> None:
+        """Refuse predicted classes and probabilities that a threshold does not divide."""
+        if self.kind == "predictions" and not self.scores.min() < threshold < self.scores.max():
+            middle = (self.scores.min() + self.scores.max()) / 2
+            raise ValueError(
+                "All scores are class labels, as model.predict(X) gives them, and the threshold "
+                f"{threshold:g} is not between them; give model.decision_function(X), or "
+                f"threshold={middle:g}."
+            )
+        if self.kind == "probabilities" and threshold == 0:
+            raise ValueError(
+                "All scores lie between 0 and 1, as probabilities do, and the threshold is 0, so "
+                "that all would be predicted positive; give model.decision_function(X), or "
+                "threshold=0.5 for probabilities. (Two columns, one for each class, are never "
+                "taken for probabilities.)"
+            )
+
+    def check_scale(self) -> None:
+        """Refuse what a loss would not understand."""
+        if self.kind != "scores":
+            raise ValueError(
+                f"All scores look like {self.kind}, and a loss is one of decision values; give "
+                "model.decision_function(X), or see brier_score_loss for probabilities. (Two columns, "
+                "one for each class, are never taken for them.)"
+            )
+
+
+def make_sample(
+    y: Any, scores: ArrayLike, *, binary: str | None = None, trusted: bool = False
+) -> Sample:
+    """Check scores against the bags they belong to."""
+    bags = check_bag_target(y)
+    values = _as_numbers(scores)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim not in (1, 2) or len(values) != bags.n_instances:
+        raise ValueError(
+            f"There are {bags.n_instances} instances but scores of shape {values.shape}."
+        )
+    if values.ndim == 2 and values.shape[1] != bags.n_classes:
+        raise ValueError(f"{bags.n_classes} classes need as many columns of scores.")
+    what = "A single column of scores" if values.ndim == 1 else binary
+    if what is not None and bags.n_classes != 2:
+        raise ValueError(f"{what} is for two classes and there are {bags.n_classes}.")
+    kind: ScoreKind = "scores" if trusted or values.ndim == 2 else _kind(values, bags.classes)
+    if values.ndim == 2 and bags.n_classes == 2:
+        values = values[:, 1] - values[:, 0]
+    check_finite(values)
+    return Sample(bags, values, kind)
+
+
+def check_finite(scores: Floats) -> None:
+    """Refuse scores that are no numbers."""
+    if not np.isfinite(scores).all():
+        raise ValueError("Scores must be finite numbers.")
+
+
+def check_probabilities_range(probabilities: Floats) -> None:
+    """Refuse what is no probability."""
+    if not ((probabilities >= 0) & (probabilities <= 1)).all():
+        raise ValueError("Probabilities must lie between 0 and 1.")
+
+
+def as_columns(scores: Floats) -> Floats:
+    """Scores of two classes as a column for each, which nobody takes for probabilities."""
+    return np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
+
+
+def _as_numbers(scores: ArrayLike) -> Floats:
+    try:
+        return np.asarray(scores, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "Scores must be numbers; give model.decision_function(X), not model.predict(X)."
+        ) from None
+
+
+def _kind(values: Floats, classes: NDArray[Any]) -> ScoreKind:
+    """Predicted classes and probabilities from scores; a constant may be anything."""
+    if len(values) == 0 or values.min() == values.max():
+        return "scores"
+    # classes named by text have the numbers 0, 1, ... as well
+    labels = classes if classes.dtype.kind in "biuf" else np.arange(len(classes))
+    if np.isin(values, labels.astype(float)).all():
+        return "predictions"
+    return "probabilities" if values.min() >= 0 and values.max() <= 1 else "scores"
+
+
+# --- measures -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class CellTally:
-    """Statistics of the cell in which an instance lies; counted, so that many cells are cheap.
+class Tally:
+    """Statistics s_j of the rows, gathered by bag, and the measure as a function of class means."""
 
-    ``offset`` is what sharing a cell takes from the value, and is put back; ``place`` is the cell
-    of every bag that each row lies in, counted through, where rows are at hand.
-    """
-
-    shares: Floats
-    function: Callable[[Floats], Floats]
-    offset: float = 0.0
-    place: Ints | None = None
-
-    @property
-    def bag_means(self) -> Floats:
-        """Share of each bag in each cell."""
-        return self.shares
-
-    def sums(self, weights: Floats) -> Floats:
-        """Sum of the weights of the rows of each bag in each cell."""
-        if self.place is None:
-            raise ValueError("Rows are not at hand.")
-        counts: Floats = np.bincount(self.place, weights, self.shares.size).astype(float)
-        return counts.reshape(self.shares.shape)
-
-    def value(self, means: Floats) -> Floats:
-        """Measure for given class means."""
-        return self.function(means) + self.offset
+    bag_means: Floats  # (n_bags, n_statistics)
+    sums: Callable[[Floats], Floats]  # of w_j s_j over the rows of each bag, for weights w
+    value: Callable[[Floats], Floats]  # of class means (..., n_classes, n_statistics)
 
 
 def score_cells(scores: Floats) -> Ints:
@@ -120,31 +197,23 @@ def cell_shares(bags: Bags, cell: Ints) -> Floats:
     return bags.tally(cell, int(cell.max()) + 1) / bags.sizes[:, None]
 
 
-class Measure(Protocol):
+class Measure(ABC):
     """One measure of how good scores are."""
 
+    @abstractmethod
     def value(self, sample: Sample) -> float:
         """Estimate it."""
-        ...
 
+    @abstractmethod
     def influence(self, sample: Sample) -> Floats:
         """φ_c(x) of every class and instance: shape (n_classes, n_instances)."""
-        ...
 
+    @abstractmethod
     def tally(self, sample: Sample) -> Tally:
         """Gather by bag what estimates from resampled bags need."""
-        ...
 
 
-class RowMeasure(Measure, Protocol):
-    """One that has the rows at hand."""
-
-    def tally(self, sample: Sample) -> RowTally:
-        """Gather by bag what estimates from resampled bags need."""
-        ...
-
-
-class ByClassMeans(ABC):
+class ByClassMeans(Measure):
     """A measure whose statistics are few numbers per instance."""
 
     def value(self, sample: Sample) -> float:
@@ -158,10 +227,14 @@ class ByClassMeans(ABC):
         means = sample.class_means(statistics).T
         return self.gradient(means, sample.bags) @ statistics
 
-    def tally(self, sample: Sample) -> ValueTally:
+    def tally(self, sample: Sample) -> Tally:
         """Gather the statistics by bag."""
-        bags = sample.bags
-        return ValueTally(bags, self.statistics(sample), lambda means: self.of_means(means, bags))
+        bags, statistics = sample.bags, self.statistics(sample)
+        return Tally(
+            bag_means=bags.means(statistics).T,
+            sums=lambda weights: (bags.means(statistics * weights) * bags.sizes).T,
+            value=lambda means: self.of_means(means, bags),
+        )
 
     @abstractmethod
     def statistics(self, sample: Sample) -> Floats:
@@ -307,7 +380,7 @@ class Risk(ByClassMeans):
 
 
 @dataclass(frozen=True)
-class Area:
+class Area(Measure):
     """Area under the ROC curve: P(f(X₊) > f(X₋)) + ½ P(f(X₊) = f(X₋)).
 
     With signed weights it is Σ W₊(x) W₋(z) (1[f(x) > f(z)] + ½ 1[f(x) = f(z)]) over all
@@ -326,16 +399,19 @@ class Area:
         below = np.cumsum(shares, axis=1) - shares / 2
         return np.stack([1 - below[1], below[0]])[:, cell]
 
-    def tally(self, sample: Sample) -> CellTally:
+    def tally(self, sample: Sample) -> Tally:
         """Count bags in cells of scores that hold about equally many instances."""
-        value = self.value(sample)
         cell = score_cells(sample.scores)
         shares = cell_shares(sample.bags, cell)
-        by_class = [np.bincount(cell, row) for row in sample.row_weights()]
-        # what pairs of one cell would add beyond one half each
-        offset = value - float(area_under_roc(np.stack(by_class)))
+        by_class = np.stack([np.bincount(cell, row) for row in sample.row_weights()])
+        # what pairs of one cell add beyond one half each
+        offset = self.value(sample) - float(area_under_roc(by_class))
         place = sample.bags.index * shares.shape[1] + cell
-        return CellTally(shares, area_under_roc, offset, place)
+
+        def sums(weights: Floats) -> Floats:
+            return np.bincount(place, weights, shares.size).astype(float).reshape(shares.shape)
+
+        return Tally(shares, sums, lambda means: area_under_roc(means) + offset)
 
     @staticmethod
     def _class_shares(sample: Sample) -> Floats:
@@ -393,7 +469,7 @@ def check_cost(cost: Any, bags: Bags) -> Floats:
     return table
 
 
-MEASURES: dict[str, Callable[..., RowMeasure]] = {
+MEASURES: dict[str, Callable[..., Measure]] = {
     "roc_auc": Area,
     "balanced_accuracy": lambda **options: Cost(complement=True, **options),
     "balanced_error": Cost,
@@ -410,9 +486,9 @@ MEASURES: dict[str, Callable[..., RowMeasure]] = {
 }
 
 
-def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, RowMeasure]:
+def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, Measure]:
     """Measures of an evaluation, by name."""
-    found: dict[str, RowMeasure] = {
+    found: dict[str, Measure] = {
         "balanced_accuracy": Cost(threshold, complement=True),
         "accuracy": Cost(threshold, class_prior, complement=True),
     }
@@ -429,12 +505,12 @@ def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, 
     }
 
 
-def plain_estimate(measure: str | RowMeasure, y: Any, scores: Any, **options: Any) -> float:
+def plain_estimate(measure: str | Measure, y: Any, scores: Any, **options: Any) -> float:
     """Return the plain estimate of a measure, without interval and checks."""
     return get_measure(measure, options).value(make_sample(y, scores))
 
 
-def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasure:
+def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
     """Look a measure up by name, with its options."""
     if not isinstance(measure, str):
         if options:
@@ -447,3 +523,73 @@ def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasur
     except TypeError:
         message = f"The measure {measure!r} does not take all of {quoted(options)}."
         raise ValueError(message) from None
+
+
+# --- scorers --------------------------------------------------------------------------------------
+
+ScorerFunction = Callable[[Any, Any, Any], float]
+
+
+def mean_log_likelihood(bags: Bags, log_odds: Floats) -> float:
+    """Log-likelihood of the counts of bags, per row."""
+    likelihood = CountLikelihood(np.ones((1, bags.n_bags), dtype=bool), bags)
+    losses = likelihood.bag_losses(by_output(log_odds)[None])
+    return -float(losses.sum() / bags.n_instances)
+
+
+def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the log-likelihood of the counts per row, by a model with probabilities."""
+    check_gives_probabilities(estimator)
+    probabilities, model = np.asarray(estimator.predict_proba(X)), last_step(estimator)
+    if hasattr(model, "empirical_prior_"):
+        probabilities = probabilities * (model.empirical_prior_ / model.class_prior_)
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+    return mean_log_likelihood(check_bag_target(y), log_odds_of(probabilities))
+
+
+def corrected_risk_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the corrected logistic risk with balanced classes, negated."""
+    return -_value(Risk(), estimator, X, y)
+
+
+def balanced_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the label-free balanced accuracy."""
+    return _value(Cost(complement=True), estimator, X, y)
+
+
+def roc_auc_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the label-free area under the ROC curve; of several classes, the mean of each class against the rest."""
+    sample = _sample(estimator, X, y)
+    n_classes = sample.bags.n_classes
+    if n_classes == 2:
+        return Area().value(sample)
+    return float(np.mean([Area().value(_against_rest(sample, c)) for c in range(n_classes)]))
+
+
+def _against_rest(sample: Sample, c: int) -> Sample:
+    """One class as positives, all others as negatives, by the log-odds of the class."""
+    others = np.delete(sample.scores, c, axis=1)
+    scores = sample.scores[:, c] - np.logaddexp.reduce(others, axis=1)
+    bags, side = sample.bags, np.zeros((sample.bags.n_classes, 2))
+    side[:, 0], side[c] = 1.0, (0.0, 1.0)
+    noise = None if bags.noise is None else side.T @ bags.noise @ side
+    two = replace(
+        bags, proportions=bags.proportions @ side, classes=np.arange(2), noise=noise, names=None
+    )
+    return Sample(two, scores)
+
+
+def _sample(estimator: Any, X: Any, y: Any) -> Sample:
+    return make_sample(y, estimator.decision_function(X), trusted=True)
+
+
+def _value(measure: Measure, estimator: Any, X: Any, y: Any) -> float:
+    return measure.value(_sample(estimator, X, y))
+
+
+SCORERS: dict[str, ScorerFunction] = {
+    "log_likelihood": log_likelihood_scorer,
+    "corrected_risk": corrected_risk_scorer,
+    "balanced_accuracy": balanced_accuracy_scorer,
+    "roc_auc": roc_auc_scorer,
+}

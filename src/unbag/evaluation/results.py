@@ -18,7 +18,7 @@ from unbag.evaluation.held_out import ScoredRows
 from unbag.evaluation.identification import IdentificationBounds
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import LabelledEstimate
-from unbag.evaluation.measures import RowMeasure, usual_measures
+from unbag.evaluation.measures import Measure, usual_measures
 from unbag.evaluation.robustness import RobustnessValue, find_robustness, values_by_factor
 from unbag.evaluation.sensitivity import SignalName
 from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict, find_estimate
@@ -172,7 +172,7 @@ class Evaluation:
         rows, one = self._rows_of(measure)
         return values_by_factor(rows.log_odds, one, rows.of(measure), factors)
 
-    def _rows_of(self, measure: str) -> tuple[ScoredRows, RowMeasure]:
+    def _rows_of(self, measure: str) -> tuple[ScoredRows, Measure]:
         find_estimate(self.estimates, measure)
         if self.rows is None or not self.rows.log_odds.scaled or not self.verdicts:
             raise ValueError("This takes log-odds of rows in bags, which this evaluation has not.")

@@ -21,8 +21,7 @@ from unbag._arrays import Floats
 from unbag._text import measure_words, shown
 from unbag.bags.bags import Bags
 from unbag.evaluation.columns import Columns
-from unbag.evaluation.measures import RowMeasure
-from unbag.evaluation.sample import Sample
+from unbag.evaluation.measures import Measure, Sample
 from unbag.evaluation.sensitivity import HeldOutLogOdds, PosteriorSample
 
 # κ is looked for down to here: a relation within bags as strong as the fitted one, but reversed.
@@ -65,7 +64,7 @@ class RobustnessValue:
 
 
 def values_by_factor(
-    held_out: HeldOutLogOdds, measure: RowMeasure, sample: Sample, factors: Sequence[float]
+    held_out: HeldOutLogOdds, measure: Measure, sample: Sample, factors: Sequence[float]
 ) -> dict[float, float]:
     """Estimate a measure if log-odds within bags are wrong by each of some factors."""
     return {
@@ -84,7 +83,7 @@ def find_robustness(
     name: str,
     below: float,
     held_out: HeldOutLogOdds,
-    measure: RowMeasure,
+    measure: Measure,
     sample: Sample,
     columns: Columns | None,
 ) -> RobustnessValue:

@@ -50,8 +50,7 @@ from unbag.bags.bags import Bags
 from unbag.bags.priors import offset_for_shares, probabilities_of
 from unbag.defaults import MAX_SLOPE_RATIO
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
-from unbag.evaluation.measures import RowMeasure
-from unbag.evaluation.sample import Sample
+from unbag.evaluation.measures import Measure, Sample
 from unbag.evaluation.uncertainty import Estimate, Uncertainty
 from unbag.observations.count_likelihood import LabelPosteriors
 
@@ -281,7 +280,7 @@ class SlopeRange:
 
     def estimates(
         self,
-        measures: Mapping[str, tuple[RowMeasure, Sample]],
+        measures: Mapping[str, tuple[Measure, Sample]],
         uncertainty: Uncertainty,
         *,
         bounded: Mapping[str, bool] | None = None,
@@ -316,7 +315,7 @@ class SlopeRange:
 
 def estimates_of_draws(
     held_out: HeldOutLogOdds,
-    measures: Mapping[str, tuple[RowMeasure, Sample]],
+    measures: Mapping[str, tuple[Measure, Sample]],
     by_slope: Mapping[str, Estimate],
 ) -> dict[str, Estimate]:
     """Estimate measures by the posterior of f, and join them with those by the odds curve.
@@ -366,7 +365,7 @@ def _join(found: Floats, confidence_level: float, bounded: bool, more_spread: fl
 
 
 def _bootstrap(
-    measure: RowMeasure, sample: PosteriorSample, uncertainty: Uncertainty
+    measure: Measure, sample: PosteriorSample, uncertainty: Uncertainty
 ) -> tuple[float, float, float, float]:
     """Value, standard error and limits for given posteriors, with bags resampled."""
     value = measure.value(sample)

@@ -20,8 +20,7 @@ from sklearn.utils import check_random_state
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside
 from unbag._text import WIDTH
-from unbag.evaluation.measures import Measure, Tally
-from unbag.evaluation.sample import Sample
+from unbag.evaluation.measures import Measure, Sample
 from unbag.weights import moment_terms
 
 VerdictName = Literal["not_rejected", "inconclusive", "rejected"]
@@ -186,12 +185,10 @@ class Uncertainty:
             return Estimate(value, np.nan, np.nan, np.nan, self.confidence_level, bounded)
         sample = sample.with_labelled_rows_apart()
         tally = measure.tally(sample)
-        draws = tally.value(self.draw_class_means(sample, tally))
-        low, high = self.limits(draws, sample)
-        error = np.nanstd(draws, ddof=1)
-        return Estimate(
-            value, float(error), float(low), float(high), self.confidence_level, bounded
-        )
+        draws = tally.value(self.draw_class_means(sample, tally.bag_means))
+        low, high = map(float, self.limits(draws, sample))
+        error = float(np.nanstd(draws, ddof=1))
+        return Estimate(value, error, low, high, self.confidence_level, bounded)
 
     def limits(self, draws: Floats, sample: Sample) -> tuple[Floats, Floats]:
         """Limits from draws along the first axis.
@@ -203,13 +200,12 @@ class Uncertainty:
         low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
         return low, high
 
-    def draw_class_means(self, sample: Sample, tally: Tally) -> Floats:
+    def draw_class_means(self, sample: Sample, bag_means: Floats) -> Floats:
         """Class means that other samples might have given: (n_resamples, n_classes, n_statistics).
 
         They scatter as estimates do, with the degrees of freedom that W takes made up for.
         """
         rng = check_random_state(self.random_state)
-        bag_means = tally.bag_means
         means = sample.weights.T @ bag_means
         n_bags, n_classes = sample.bags.proportions.shape
         draws = _draw_bags(sample, bag_means, self.n_resamples, rng)

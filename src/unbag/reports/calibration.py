@@ -12,7 +12,7 @@ from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation import calibration_curve
-from unbag.evaluation.calibration import CalibrationCurve
+from unbag.evaluation.curves import CalibrationCurve
 from unbag.reports.drawing import CLASS_COLOURS, GREY, MARKERS, SinglePicture, add_legend
 
 

@@ -14,8 +14,7 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities
 from unbag.defaults import MAX_SLOPE_RATIO
 from unbag.evaluation import Estimate, Evaluation
-from unbag.evaluation.measures import usual_measures
-from unbag.evaluation.sample import as_columns, make_sample
+from unbag.evaluation.measures import as_columns, make_sample, usual_measures
 from unbag.model_selection.fitted import last_step
 from unbag.reports.calibration import CalibrationDisplay
 from unbag.reports.page import Finding, FindingKind, NumberTable, Picture, Section, Tile

@@ -11,8 +11,7 @@ from scipy.special import ndtr, ndtri
 from unbag import bag_target, effective_sample_size
 from unbag.datasets.synthetic import gaussian_auc, make_gaussian_bags
 from unbag.evaluation import estimate
-from unbag.evaluation.measures import Area, plain_estimate
-from unbag.evaluation.sample import make_sample
+from unbag.evaluation.measures import Area, make_sample, plain_estimate
 from unbag.evaluation.uncertainty import Uncertainty
 from unbag.paper.bounds import misordering_probability, required_bags
 

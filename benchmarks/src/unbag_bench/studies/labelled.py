@@ -16,8 +16,7 @@ from unbag import LLPClassifier
 from unbag.evaluation import identification_bounds, sample_rows_to_label
 from unbag.evaluation.imputed_labels import Candidates, draw_of, fit_imputations
 from unbag.evaluation.labelled import from_draw
-from unbag.evaluation.measures import get_measure
-from unbag.evaluation.sample import make_sample
+from unbag.evaluation.measures import get_measure, make_sample
 from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag_bench.study import Row, Study, table
 from unbag_bench.suites import NATURAL, count_target, load_natural
