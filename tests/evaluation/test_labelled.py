@@ -9,16 +9,16 @@ import pytest
 from unbag import bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import estimate_with_labels, evaluate
-from unbag.evaluation.imputed_labels import (
-    Candidates,
+from unbag.evaluation.labelled import (
     Draw,
-    Imputation,
     Imputations,
+    _with_bags,
+    candidates,
     fit_imputations,
-    impute_labels,
+    from_draw,
 )
-from unbag.evaluation.labelled import _with_bags, from_draw
 from unbag.evaluation.measures import get_measure, make_sample, plain_estimate
+from unbag.observations.count_likelihood import label_posteriors
 
 TRUE = {
     "roc_auc": partial(plain_estimate, "roc_auc"),
@@ -74,13 +74,14 @@ def test_mean_over_all_draws_is_the_truth_whatever_the_guesses(name):
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
     sample, measure = make_sample(y, scores), get_measure(name, {})
     for slope in (-3.0, 0.0, 2.0):
-        imputation = impute_labels(slope * scores[None], sample.bags)
+        p = label_posteriors(slope * scores[None, None], sample.bags)[0]
+        imputation = np.concatenate([1 - p, p])
         values = [
             _with_bags(
                 measure,
                 sample,
                 draw(sample, labels, rows),
-                Imputations(imputation, [Imputation(imputation, [True] * 4)]),
+                Imputations(imputation, [(imputation, [True] * 4)]),
             )[0]
             for rows in combinations(range(9), 4)
         ]
@@ -93,14 +94,14 @@ def test_mean_over_all_draws_of_three_classes_is_the_truth():
     counts = {i: np.bincount(labels[bag == i], minlength=3) for i in (0, 1)}
     columns = np.random.default_rng(0).normal(size=(9, 3))
     sample = make_sample(bag_target(bag, counts=counts), columns)
-    imputation = impute_labels(columns.T, sample.bags)
+    imputation = label_posteriors(columns.T[None], sample.bags)[0]
     measure = get_measure("balanced_accuracy", {})
     values = [
         _with_bags(
             measure,
             sample,
             draw(sample, labels, rows),
-            Imputations(imputation, [Imputation(imputation, [True] * 4)]),
+            Imputations(imputation, [(imputation, [True] * 4)]),
         )[0]
         for rows in combinations(range(9), 4)
     ]
@@ -180,7 +181,7 @@ def test_noise_in_the_counts_widens_the_interval():
             np.full(200, 6.0),
             sample.bags,
         )
-        imputations = fit_imputations(drawn, Candidates(sample, sample.bags))
+        imputations = fit_imputations(drawn, candidates(sample, sample.bags))
         found.append(_with_bags(get_measure("recall", {}), sample, drawn, imputations))
     assert 0 < found[0][2] < 1e-6 < found[1][2]
     value, added, more = found[1]
@@ -205,7 +206,7 @@ def test_limits_lie_where_labels_can_be():
         get_measure("roc_auc", {}),
         sample,
         drawn,
-        fit_imputations(drawn, Candidates(sample, sample.bags)),
+        fit_imputations(drawn, candidates(sample, sample.bags)),
     )
     assert found.high <= 1
     assert found.value <= 1

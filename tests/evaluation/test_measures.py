@@ -46,18 +46,6 @@ def test_tally_gives_the_value_back(name):
     np.testing.assert_allclose(stacked, measure.value(SAMPLE), rtol=1e-10)
 
 
-@ALL
-def test_second_moments_are_those_of_the_statistics(name):
-    """On rows of known label every row is a bag, whose means are its statistics."""
-    rng = np.random.default_rng(2)
-    labels = (rng.uniform(size=300) < 0.4).astype(int)
-    sample = make_sample(labels, np.round(rng.normal(size=300) + labels, 1))
-    tally = make(name).tally(sample.with_labelled_rows_apart())
-    weights = rng.normal(size=300)
-    expected = (tally.bag_means.T * weights) @ tally.bag_means
-    np.testing.assert_allclose(tally.second_moments(weights), expected, atol=1e-10)
-
-
 @pytest.mark.parametrize("name", ["precision", "recall", "f1", "accuracy"])
 def test_on_labels_the_measures_are_the_usual_ones(name):
     rng = np.random.default_rng(1)
@@ -76,7 +64,6 @@ def test_area_with_more_scores_than_cells_is_exact():
     assert tally.bag_means.shape[1] == 200
     value = tally.value(sample.weights.T @ tally.bag_means)
     assert float(value) == pytest.approx(measure.value(sample), abs=1e-12)
-    assert abs(tally.offset) < 1e-3
 
 
 @pytest.mark.parametrize(

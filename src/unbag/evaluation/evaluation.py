@@ -47,10 +47,9 @@ from unbag.evaluation.uncertainty import (
     Estimate,
     Uncertainty,
     Verdict,
+    widen,
 )
 from unbag.model_selection.fitted import last_step, log_odds_of
-
-_UNBOUNDED = ("cost", "corrected_risk")
 
 
 def choose_estimates(judged: _Judged, *, labels_first: bool = False) -> dict[str, Estimate]:
@@ -92,10 +91,9 @@ class _Judged(NamedTuple):
 def _judge(rows: ScoredRows, measures: dict[str, Measure], uncertainty: Uncertainty) -> _Judged:
     """Check the assumptions, and estimate measures under each of them."""
     sample, spread = rows.sample, rows.more_spread
-    bounded = {name: name not in _UNBOUNDED for name in measures}
     by_assumption = {
         "label_shift": {
-            name: uncertainty.of(one, rows.of(name), bounded=bounded[name]).widened(spread)
+            name: widen(uncertainty.of(one, rows.of(name)), spread)
             for name, one in measures.items()
         }
     }
@@ -120,7 +118,7 @@ def _judge(rows: ScoredRows, measures: dict[str, Measure], uncertainty: Uncertai
         ("sensitivity", sensitivity, 1.0),
     )
     for name, slopes, factor in ranges:
-        found = slopes.estimates(of_rows, uncertainty, bounded=bounded, more_spread=factor)
+        found = slopes.estimates(of_rows, uncertainty, more_spread=factor)
         if name == "covariate_shift" and rows.log_odds.draws is not None:
             found = estimates_of_draws(rows.log_odds, of_rows, found)
         by_assumption[name] = {k: replace(one, assumption=name) for k, one in found.items()}

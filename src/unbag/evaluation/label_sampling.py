@@ -1,9 +1,9 @@
 """Which rows to label, and how many, for `unbag.evaluation.estimate_with_labels`.
 
-By the differences that it takes (`unbag.evaluation.labelled`), a row of probabilities p adds to the error of
-a measure in proportion to the deviation of Σ_c y_c a_c, where a_c is what the row changes if it is
-of class c. The probabilities are the model's own here: scores are taken as log-odds, shifted in every bag
-to add up to its counts.
+By the differences that it takes (`unbag.evaluation.labelled`), a row of probabilities p adds to the
+error of a measure in proportion to the deviation of Σ_c y_c a_c, where a_c is what the row changes
+if it is of class c. The probabilities are the model's own here: scores are taken as log-odds,
+shifted in every bag to add up to its counts.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside, check_positive
+from unbag._outputs import probabilities_of_all
 from unbag.evaluation.identification import in_these_rows
-from unbag.evaluation.imputed_labels import impute_labels, imputed_means
-from unbag.evaluation.labelled import estimate_with_labels
+from unbag.evaluation.labelled import estimate_with_labels, imputed_means
 from unbag.evaluation.measures import Area, Cost, Measure, Sample, get_measure, make_sample
+from unbag.observations.count_likelihood import LabelPosteriors
 
 # Part of the sampling probability that is the same for all rows: what a model is sure of, and wrong,
 # must be found as well.
@@ -151,7 +152,8 @@ def _deviations(measure: Measure, sample: Sample) -> Floats:
     """Standard deviation of what each row adds to a measure, times the number of rows."""
     function, bags = in_these_rows(measure), sample.bags
     scores = sample.scores
-    probabilities = impute_labels(scores[None] if scores.ndim == 1 else scores.T, bags)
+    log_odds = scores[None] if scores.ndim == 1 else scores.T
+    probabilities = probabilities_of_all(LabelPosteriors(bags)(log_odds[None])[0])
     statistics = function.statistics(sample)
     means, centres = imputed_means(probabilities, statistics, bags)
     slopes = function.gradient(means, bags) / bags.class_shares[:, None]

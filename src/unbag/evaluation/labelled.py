@@ -25,38 +25,40 @@ transformation of Student's t.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from unbag._arrays import Floats
+from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_inside
+from unbag._outputs import probabilities_of_all
 from unbag.bags.bags import Bags
+from unbag.bags.targets import read_labels
 from unbag.defaults import FEWEST_LABELS
 from unbag.evaluation.identification import bounds_of, in_these_rows
-from unbag.evaluation.imputed_labels import (
-    Candidates,
-    Draw,
-    Imputations,
-    draw_of,
-    fit_imputations,
-    imputed_means,
-)
 from unbag.evaluation.measures import Measure, Sample, get_measure, make_sample
 from unbag.evaluation.uncertainty import Estimate
+from unbag.observations.count_likelihood import LabelPosteriors
+
+# How far scores, and ranks in their place, are scaled at most to become log-odds.
+_STRETCHES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 9.0)
+_N_FOLDS = 10
 
 
 @dataclass(frozen=True)
 class LabelledEstimate(Estimate):
     """An estimate from labels and bags, and that from the labels alone."""
 
-    alone: Estimate | None = None  # the estimate from the labels by themselves
-    n_labels: int = 0  # number of labels
-    uses_bags: bool = True
+    alone: Estimate | None = None
+    n_labels: int = 0
+    uses_bags: bool = (
+        True  # whether bags made it more precise; if not, it is that from labels alone
+    )
 
 
 # Bags are left aside where they make an interval wider by more than this factor. To take always
@@ -129,9 +131,8 @@ def estimate_with_labels(
     sample = make_sample(y, scores)
     drawn = draw_of(sample, labels, weights)
     chosen = get_measure(measure, options)
-    bounded = measure not in ("cost", "corrected_risk")
-    imputations = fit_imputations(drawn, Candidates(sample, drawn.bags))
-    return from_draw(chosen, sample, drawn, imputations, confidence_level, bounded)
+    imputations = fit_imputations(drawn, candidates(sample, drawn.bags))
+    return from_draw(chosen, sample, drawn, imputations, confidence_level)
 
 
 def enough_labels(bags: Bags) -> bool:
@@ -151,10 +152,12 @@ def estimates_from_labels(
 ) -> dict[str, Estimate]:
     """Estimate measures, each of a sample of its own; by default from the labels of the target."""
     found: dict[str, Estimate] = {}
+    imputed: dict[int, tuple[Draw, Imputations]] = {}
     for name, (measure, sample) in measures.items():
-        drawn = draw_of(sample, labels, weights)
-        imputations = fit_imputations(drawn, Candidates(sample, drawn.bags))
-        found[name] = from_draw(measure, sample, drawn, imputations, confidence_level)
+        if id(sample) not in imputed:
+            drawn = draw_of(sample, labels, weights)
+            imputed[id(sample)] = drawn, fit_imputations(drawn, candidates(sample, drawn.bags))
+        found[name] = from_draw(measure, sample, *imputed[id(sample)], confidence_level)
     return found
 
 
@@ -164,13 +167,14 @@ def from_draw(
     drawn: Draw,
     imputations: Imputations,
     confidence_level: float = 0.95,
-    bounded: bool = True,
 ) -> LabelledEstimate:
     """Estimate a measure from a draw of labelled rows; see `estimate_with_labels`."""
     check_inside(confidence_level, "confidence_level")
     limits = bounds_of(measure, sample, confidence_level)
     by_labels = _from_labels_alone(measure, sample, drawn)
-    exact = _exact_limits(by_labels[0], drawn, confidence_level) if bounded else (np.inf, -np.inf)
+    bounded, exact = measure.bounded, (np.inf, -np.inf)
+    if bounded:
+        exact = _exact_limits(by_labels[0], drawn, confidence_level)
     found = []
     for value, added, more in (_with_bags(measure, sample, drawn, imputations), by_labels):
         estimate = _interval(value, added, more, drawn, confidence_level, bounded)
@@ -295,3 +299,137 @@ def _skewed(z: float, skewness: float) -> float:
     if abs(skewness) < 1e-4:
         return z
     return float(3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
+
+
+# --- imputations ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The labelled rows, with their class numbers and weights, and the bags they were drawn from.
+
+    Weights are one over the probability that a row was drawn, scaled to sum to the number of all rows.
+    """
+
+    rows: Ints
+    labels: NDArray[np.int64]
+    weights: Floats
+    bags: Bags
+
+    @cached_property
+    def of_class(self) -> Floats:
+        """Whether each row is of each class: shape (n_classes, n_labels)."""
+        return (self.labels == np.arange(self.bags.n_classes)[:, None]).astype(float)
+
+
+def draw_of(sample: Sample, labels: ArrayLike | None, weights: ArrayLike | None) -> Draw:
+    """Read which rows were labelled, and how likely that was."""
+    bags = sample.bags
+    if labels is None:
+        known = np.where(bags.labelled[bags.index], bags.proportions.argmax(axis=1)[bags.index], -1)
+        bags = _all_in_one(bags)
+    else:
+        known = read_labels(labels)
+        if len(known) != bags.n_instances:
+            raise ValueError(f"There are {bags.n_instances} instances but {len(known)} labels.")
+    rows = np.flatnonzero(known >= 0)
+    if not len(rows):
+        raise ValueError("No row has a label: give labels, with NaN for the rows without one.")
+    if known.max() >= bags.n_classes:
+        raise ValueError(f"Label {known.max()} is none of the {bags.n_classes} classes 0, 1, ...")
+    counts = np.bincount(known[rows], minlength=bags.n_classes)
+    if counts.min() < FEWEST_LABELS:
+        raise ValueError(
+            f"Of class {bags.class_names[counts.argmin()]} there are {counts.min()} labels, and at "
+            f"least {FEWEST_LABELS} of every class are needed: label more rows."
+        )
+    return Draw(rows, known[rows], _row_weights(weights, rows, bags.n_instances), bags)
+
+
+def _row_weights(weights: ArrayLike | None, rows: Ints, n: int) -> Floats:
+    """Weights of labelled rows, scaled to sum to the number of all rows."""
+    if weights is None:
+        return np.full(len(rows), n / len(rows))
+    given = np.asarray(weights, dtype=float)
+    if given.shape != (n,):
+        raise ValueError(f"There are {n} instances but weights of shape {given.shape}.")
+    given = given[rows]
+    if not (np.isfinite(given) & (given > 0)).all():
+        raise ValueError("The weight of a labelled row must be a positive number.")
+    return given * (n / given.sum())
+
+
+def _all_in_one(bags: Bags) -> Bags:
+    """One bag of all rows: what is known where labelled rows have left their bags."""
+    noise = None
+    if bags.noise is not None:
+        share = (bags.sizes / bags.n_instances)[:, None, None]
+        noise = np.sum(share**2 * bags.noise, axis=0)[None]
+    return Bags(
+        index=np.zeros(bags.n_instances, dtype=np.intp),
+        ids=np.array(["all rows"], dtype=object),
+        sizes=np.array([bags.n_instances]),
+        proportions=bags.class_shares[None],
+        classes=bags.classes,
+        labelled=np.zeros(1, dtype=bool),
+        noise=noise,
+        names=bags.names,
+    )
+
+
+class Imputations(NamedTuple):
+    """The imputations under which all labels are likeliest, and those without each tenth of them."""
+
+    probabilities: Floats  # (n_classes, n_instances)
+    folds: list[tuple[Floats, Bools]]  # with the labelled rows that they were not chosen by
+
+
+def candidates(sample: Sample, bags: Bags) -> list[Callable[[], Floats]]:
+    """Imputations by scores, or their ranks, on several scales; each made when called."""
+    scores = sample.scores
+    columns = scores[None] if scores.ndim == 1 else scores.T
+    middle, spread = np.median(columns), np.subtract(*np.quantile(columns, [0.75, 0.25]))
+    spread = spread if spread > 0 else max(float(columns.std()), 1e-300)
+    forms = [1.35 * (columns - middle) / spread]
+    if scores.ndim == 1:
+        place = (stats.rankdata(scores) - 0.5) / len(scores)
+        forms.append(np.log(place / (1 - place))[None] / 1.8)
+    posteriors = LabelPosteriors(bags)
+
+    def impute(form: Floats, stretch: float) -> Floats:
+        return probabilities_of_all(posteriors(stretch * form[None])[0])
+
+    return [partial(impute, form, stretch) for form in forms for stretch in _STRETCHES]
+
+
+def fit_imputations(drawn: Draw, choices: Sequence[Callable[[], Floats]]) -> Imputations:
+    """Choose the imputations under which labels are likeliest, from all of them and in folds."""
+    each = np.arange(len(drawn.rows))
+    likelihood = np.empty((len(choices), len(each)))
+    for number, impute in enumerate(choices):
+        likely = impute()[:, drawn.rows][drawn.labels, each]
+        likelihood[number] = drawn.weights * np.log(np.maximum(likely, 1e-9))
+    fold = each % _N_FOLDS
+    without = np.stack([np.sum(likelihood, axis=1, where=fold != f) for f in range(_N_FOLDS)])
+    best = without.argmax(axis=1)[fold]
+    chosen = int(likelihood.sum(axis=1).argmax())
+    found = {number: choices[number]() for number in {chosen, *best.tolist()}}
+    folds = [(found[number], best == number) for number in np.unique(best).tolist()]
+    return Imputations(found[chosen], folds)
+
+
+def imputed_means(imputation: Floats, statistics: Floats, bags: Bags) -> tuple[Floats, Floats]:
+    """Class means of statistics by imputations, corrected by c_b where these miss the counts, and c_b.
+
+    Shapes (n_classes, n_statistics) and (n_classes, n_statistics, n_bags).
+    """
+    weight = imputation * (1 - imputation)
+    total = np.maximum(bags.means(weight), 1e-12)[:, None]
+    plain = bags.means(statistics)
+    centres = bags.means(weight[:, None] * statistics) / total
+    # where all is certain nothing needs a centre
+    centres = np.where(total > 1e-9, centres, plain)
+    missed = bags.proportions.T - bags.means(imputation)
+    sums = bags.means(imputation[:, None] * statistics) + missed[:, None] * centres
+    means = sums @ bags.sizes / bags.n_instances / bags.class_shares[:, None]
+    return means, centres

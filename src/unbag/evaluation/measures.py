@@ -200,6 +200,11 @@ def cell_shares(bags: Bags, cell: Ints) -> Floats:
 class Measure(ABC):
     """One measure of how good scores are."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it lies between 0 and 1."""
+        return True
+
     @abstractmethod
     def value(self, sample: Sample) -> float:
         """Estimate it."""
@@ -304,6 +309,11 @@ class Cost(OfConfusion):
     cost: Any = field(default=None, hash=False)
     complement: bool = False
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it is a proportion of errors, or one minus it."""
+        return self.complement or self.cost is None
+
     def _charges(self, bags: Bags) -> Floats:
         prior = resolve_class_prior(self.class_prior, bags.class_shares)
         return prior[:, None] * check_cost(self.cost, bags)
@@ -360,6 +370,11 @@ class Risk(ByClassMeans):
 
     loss: Any = "logistic"
     class_prior: Any = "balanced"
+
+    @property
+    def bounded(self) -> bool:
+        """No loss has an upper limit that is known here."""
+        return False
 
     def statistics(self, sample: Sample) -> Floats:
         """Loss of an instance, were it of each class."""

@@ -51,7 +51,7 @@ from unbag.bags.priors import offset_for_shares, probabilities_of
 from unbag.defaults import MAX_SLOPE_RATIO
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
 from unbag.evaluation.measures import Measure, Sample
-from unbag.evaluation.uncertainty import Estimate, Uncertainty
+from unbag.evaluation.uncertainty import Estimate, Uncertainty, widen
 from unbag.observations.count_likelihood import LabelPosteriors
 
 SignalName = Literal["found", "unknown", "none"]
@@ -282,8 +282,6 @@ class SlopeRange:
         self,
         measures: Mapping[str, tuple[Measure, Sample]],
         uncertainty: Uncertainty,
-        *,
-        bounded: Mapping[str, bool] | None = None,
         more_spread: float = 1.0,
     ) -> dict[str, Estimate]:
         """Estimate measures, each of scores of the same rows.
@@ -303,13 +301,8 @@ class SlopeRange:
             ]
         )
         return {
-            name: _join(
-                found[:, i],
-                uncertainty.confidence_level,
-                bounded is None or bounded[name],
-                more_spread,
-            )
-            for i, name in enumerate(measures)
+            name: _join(found[:, i], uncertainty.confidence_level, measure.bounded, more_spread)
+            for i, (name, (measure, _)) in enumerate(measures.items())
         }
 
 
@@ -360,7 +353,7 @@ def _join(found: Floats, confidence_level: float, bounded: bool, more_spread: fl
     values, errors, lows, highs = found.T
     low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
     centre, error = float(values[1]), float(errors[1])
-    wide = Estimate(centre, error, low, high, confidence_level, bounded).widened(more_spread)
+    wide = widen(Estimate(centre, error, low, high, confidence_level, bounded), more_spread)
     return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
 
 

@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,27 +31,13 @@ SomeEstimate = TypeVar("SomeEstimate", bound="Estimate")
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether bags contradict an assumption.
-
-    Attributes
-    ----------
-    name : {"not_rejected", "inconclusive", "rejected"}
-        The verdict. "not_rejected" is no proof: its reasons name the deviations that would have been found.
-    assumption : {"label_shift", "covariate_shift", "either", "sensitivity", "labels"}
-        What it is about; of the verdict of an evaluation, what its estimates rest on.
-    reasons : tuple of str
-        Findings, in sentences.
-    advice : tuple of str
-        What would help.
-    other : {"not_rejected", "inconclusive", "rejected"}
-        With "sensitivity": the verdict on covariate shift.
-    """
+    """Whether bags contradict an assumption; "not_rejected" is no proof."""
 
     name: VerdictName
-    assumption: Assumption
-    reasons: tuple[str, ...]
-    advice: tuple[str, ...] = ()
-    other: VerdictName = "rejected"
+    assumption: Assumption  # of the verdict of an evaluation, what its estimates rest on
+    reasons: tuple[str, ...]  # findings, in sentences
+    advice: tuple[str, ...] = ()  # what would help
+    other: VerdictName = "rejected"  # with "sensitivity": the verdict on covariate shift
 
     @property
     def lead(self) -> str:
@@ -121,22 +107,6 @@ class Estimate:
     assumption: Assumption = "label_shift"
     verdict: Verdict | None = None
 
-    def widened(self, factor: float) -> Self:
-        """Give the same with its error, and its limits, further from the value by a factor.
-
-        Parameters
-        ----------
-        factor : float
-            The factor.
-
-        Returns
-        -------
-        estimate : Estimate
-            The wider one.
-        """
-        low, high = (self.value + factor * (limit - self.value) for limit in (self.low, self.high))
-        return replace(self, standard_error=factor * self.standard_error, low=low, high=high)
-
     @property
     def shown_limits(self) -> tuple[float, float]:
         """Limits, cut to what is possible unless nothing would be left."""
@@ -147,6 +117,13 @@ class Estimate:
     def __str__(self) -> str:
         low, high = self.shown_limits
         return f"{self.value:.4f} ({low:.4f} to {high:.4f})"
+
+
+def widen(estimate: Estimate, factor: float) -> Estimate:
+    """Move the limits away from the value by a factor, and multiply the standard error by it."""
+    value = estimate.value
+    low, high = (value + factor * (limit - value) for limit in (estimate.low, estimate.high))
+    return replace(estimate, standard_error=factor * estimate.standard_error, low=low, high=high)
 
 
 def find_estimate(estimates: dict[str, SomeEstimate], measure: str) -> SomeEstimate:
@@ -177,9 +154,9 @@ class Uncertainty:
         check_inside(self.confidence_level, "confidence_level")
         check_count(self.n_resamples, "n_resamples", least=2)
 
-    def of(self, measure: Measure, sample: Sample, *, bounded: bool = True) -> Estimate:
+    def of(self, measure: Measure, sample: Sample) -> Estimate:
         """Estimate a measure with its interval."""
-        value = measure.value(sample)
+        value, bounded = measure.value(sample), measure.bounded
         if np.isnan(value):
             # no row is predicted positive, and there is no precision
             return Estimate(value, np.nan, np.nan, np.nan, self.confidence_level, bounded)

@@ -14,8 +14,7 @@ import numpy as np
 
 from unbag import LLPClassifier
 from unbag.evaluation import identification_bounds, sample_rows_to_label
-from unbag.evaluation.imputed_labels import Candidates, draw_of, fit_imputations
-from unbag.evaluation.labelled import from_draw
+from unbag.evaluation.labelled import candidates, draw_of, fit_imputations, from_draw
 from unbag.evaluation.measures import get_measure, make_sample
 from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag_bench.study import Row, Study, table
@@ -49,7 +48,8 @@ def run_one(task: str, repeats: int) -> list[Row]:
     y, scores, labels = scored(task)
     sample, measures = make_sample(y, scores), {name: get_measure(name, {}) for name in MEASURES}
     truth = {name: m.value(make_sample(labels, scores)) for name, m in measures.items()}
-    candidates = list(Candidates(sample, sample.bags))
+    imputed = [impute() for impute in candidates(sample, sample.bags)]
+    choices = [lambda kept=kept: kept for kept in imputed]
     found = []
     for plan in ("at random", "rows_to_label"):
         estimates: dict[str, list[Any]] = {name: [] for name in measures}
@@ -58,7 +58,7 @@ def run_one(task: str, repeats: int) -> list[Row]:
             known = np.full(len(labels), np.nan)
             known[rows] = labels[rows]
             drawn = draw_of(sample, known, weights)
-            imputations = fit_imputations(drawn, candidates)
+            imputations = fit_imputations(drawn, choices)
             for name, measure in measures.items():
                 estimates[name].append(from_draw(measure, sample, drawn, imputations))
         for name, many in estimates.items():
