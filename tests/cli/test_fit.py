@@ -55,7 +55,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert result.stdout == f"{evaluation}\n"
     # one test of the assumption, before a fit and after it
     seen = inspect_bags(X, y).assumption
-    assert (seen.what, seen.test.brief) in [(w.what, w.test.brief) for w in evaluation.checks]
+    assert (seen.what, seen.test.summary) in [(w, t.summary) for w, t in evaluation.tests.items()]
     assert seen.test.p_value == evaluation.tests["The features"].p_value
     kept = found.metadata["evaluation"]["estimates"]["roc_auc"]
     assert kept["value"] == pytest.approx(evaluation["roc_auc"].value, abs=1e-9)

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from unbag.evaluation.columns import read_columns
+from unbag.evaluation.label_shift import read_columns
 
 TABLE = {
     "age": [30.0, None, 50.0, 40.0, 20.0, None, 60.0, 40.0, 40.0, 40.0],

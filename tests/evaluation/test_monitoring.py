@@ -14,6 +14,7 @@ from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import evaluate, make_monitoring_reference, monitor
 from unbag.evaluation.drift import (
     ClassInBags,
+    MonitoringReference,
     Stability,
     column_ranges,
     compare_with_line,
@@ -23,7 +24,6 @@ from unbag.evaluation.drift import (
     stability_index,
 )
 from unbag.evaluation.held_out import FoldScores, OutOfFold
-from unbag.evaluation.monitoring_reference import MonitoringReference
 from unbag.model_selection.fitted import log_odds_of
 
 

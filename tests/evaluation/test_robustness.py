@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 from unbag import LLPClassifier, bag_target
 from unbag.evaluation import cross_val_evaluate, evaluate
 from unbag.evaluation.held_out import posterior_draws
-from unbag.evaluation.robustness import spread_of_bags
+from unbag.evaluation.sensitivity import spread_of_bags
 
 
 def shifted(seed=0, n_bags=60, size=60, correlation=0.0, sd=0.0):

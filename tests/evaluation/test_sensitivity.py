@@ -12,12 +12,12 @@ from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.evaluation import evaluate_rows
 from unbag.evaluation.held_out import ScoredRows
-from unbag.evaluation.measures import Area, Cost, make_sample
+from unbag.evaluation.measures import Area, Cost, make_sample, usual_measures
 from unbag.evaluation.sensitivity import (
     SORTED,
     HeldOutLogOdds,
     PosteriorSample,
-    SlopeRange,
+    estimates_by_slope,
     fit_odds_curve,
 )
 from unbag.evaluation.uncertainty import Uncertainty
@@ -108,19 +108,20 @@ def test_labels_that_are_known_are_kept():
 
 def test_the_range_holds_at_any_kappa_in_it():
     held_out, sample = HeldOutLogOdds(BAGS, 1.5 * X[:, 0]), make_sample(Y, X[:, 0])
-    narrow, wide = SlopeRange.under_covariate_shift(held_out), SlopeRange.sensitivity(held_out)
-    assert wide.low < narrow.low < 1 < narrow.high < wide.high
+    narrow, wide = held_out.covariate_shift_slopes, held_out.sensitivity_slopes()
+    assert wide[0] < narrow[0] < 1 < narrow[2] < wide[2]
     uncertainty = Uncertainty(n_resamples=200)
     inner, outer = (
-        k.estimates({"auc": (Area(), sample)}, uncertainty)["auc"] for k in (narrow, wide)
+        estimates_by_slope(held_out, kappas, {"auc": (Area(), sample)}, uncertainty)["auc"]
+        for kappas in (narrow, wide)
     )
     assert outer.low < inner.low < inner.value < inner.high < outer.high <= 1
     assert inner.low < roc_auc_score(LABELS, X[:, 0]) < inner.high
 
 
 def test_scores_of_an_unknown_scale_allow_any_slope():
-    kappas = SlopeRange.sensitivity(HeldOutLogOdds(BAGS, X[:, 0], scaled=False))
-    assert (kappas.low, kappas.high) == (-SORTED, SORTED)
+    low, _, high = HeldOutLogOdds(BAGS, X[:, 0], scaled=False).sensitivity_slopes()
+    assert (low, high) == (-SORTED, SORTED)
 
 
 # --- evaluations -------------------------------------------------------------------------------
@@ -221,7 +222,8 @@ def test_bag_effects_correlated_with_scores_make_the_curve_too_steep():
     held_out = HeldOutLogOdds(check_bag_target(y), 1.5 * rows[:, 0])
     assert held_out.curve.slope > 1.5
     measures = {"auc": (Area(), make_sample(y, rows[:, 0]))}
-    wide = SlopeRange.sensitivity(held_out).estimates(measures, Uncertainty())["auc"]
+    kappas = held_out.sensitivity_slopes()
+    wide = estimates_by_slope(held_out, kappas, measures, Uncertainty())["auc"]
     assert wide.low < roc_auc_score(labels, rows[:, 0]) < wide.high
 
 
@@ -262,8 +264,9 @@ def test_uncertain_training_widens_intervals_under_either_assumption():
     sample = make_sample(Y, X[:, 0])
     steady = ScoredRows(sample, sample, HeldOutLogOdds(BAGS, 1.5 * X[:, 0]), ())
     shaky = replace(steady, more_spread=1.2)
+    measures = usual_measures(BAGS, 0.0, "empirical")
     one, other = (
-        evaluate_rows(rows, 0.0, "empirical", Uncertainty(n_resamples=100)).by_assumption
+        evaluate_rows(rows, measures, Uncertainty(n_resamples=100)).by_assumption
         for rows in (steady, shaky)
     )
     for assumption, factor in (

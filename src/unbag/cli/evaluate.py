@@ -22,9 +22,9 @@ from unbag.cli.options import add_json, add_page, add_seed, add_tables, check_pa
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.evaluation import evaluate
+from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import posterior_draws
 from unbag.evaluation.measures import as_columns
-from unbag.evaluation.monitoring_reference import MonitoringReference
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.report import make_report
 from unbag.tables.column_types import ColumnType

@@ -50,7 +50,7 @@ from unbag.cli.training import (
 from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation import Evaluation, cross_val_evaluate
 from unbag.evaluation.checks import check_features
-from unbag.evaluation.monitoring_reference import make_monitoring_reference
+from unbag.evaluation.drift import make_monitoring_reference
 from unbag.reports import model_report
 from unbag.tables.persistence import save_model
 from unbag.tables.pipeline import make_classifier, term_lines, training_record

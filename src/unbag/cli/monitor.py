@@ -24,8 +24,8 @@ from unbag.cli.options import (
 )
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
+from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.monitoring import MonitoringResult, monitor
-from unbag.evaluation.monitoring_reference import MonitoringReference
 from unbag.reports.monitoring import monitoring_page
 from unbag.tables.persistence import ModelFile
 

@@ -7,6 +7,7 @@ and reports the estimate of the assumption that the bags do not contradict.
 """
 
 from unbag.evaluation.curves import best_threshold, brier_score_loss, calibration_curve, roc_curve
+from unbag.evaluation.drift import make_monitoring_reference
 from unbag.evaluation.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.identification import identification_bounds
@@ -15,7 +16,6 @@ from unbag.evaluation.label_shift import label_shift_test
 from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import SCORERS
 from unbag.evaluation.monitoring import monitor
-from unbag.evaluation.monitoring_reference import make_monitoring_reference
 from unbag.evaluation.permutation_importance import bag_permutation_importance
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sample_size import effective_sample_size

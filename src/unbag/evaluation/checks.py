@@ -35,8 +35,7 @@ from unbag._text import listing
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.defaults import DOUBTED, EFFECT_DOUBTED, FLATTENED, REJECTED, SEPARATED
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
-from unbag.evaluation.columns import Columns, read_columns
-from unbag.evaluation.label_shift import LabelShiftTest, columns_test
+from unbag.evaluation.label_shift import Columns, LabelShiftTest, columns_test, read_columns
 from unbag.evaluation.sensitivity import SignalName
 from unbag.evaluation.uncertainty import Assumption, Verdict, VerdictName
 from unbag.model_selection.fitted import names_behind
@@ -334,7 +333,7 @@ def _of_tests(tests: dict[str, LabelShiftTest | str], agrees: bool) -> list[Reas
         name: VerdictName = "not_rejected"
         if test.p_value < DOUBTED:
             name = "rejected" if test.p_value < REJECTED and not agrees else "inconclusive"
-        text = f"{what}: {test.brief}."
+        text = f"{what}: {test.summary}"
         if test.reject and agrees:
             text += " Correlated rows within bags would do this, too."
         found.append((name, text))

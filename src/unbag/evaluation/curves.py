@@ -26,7 +26,7 @@ from unbag.evaluation.measures import (
     make_sample,
     score_cells,
 )
-from unbag.evaluation.sensitivity import PosteriorSample, SlopeRange
+from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes, weigh
 from unbag.evaluation.uncertainty import Uncertainty
 from unbag.weights import decontamination_weights
 
@@ -96,11 +96,12 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty) -> RocBand:
     return RocBand(_GRID, curve, *ends, uncertainty.confidence_level)
 
 
-def posterior_roc_band(sample: Sample, slopes: SlopeRange, *, confidence_level: float) -> RocBand:
+def posterior_roc_band(
+    sample: Sample, held_out: HeldOutLogOdds, kappas: Slopes, confidence_level: float
+) -> RocBand:
     """Estimate the ROC curve for a range of κ (`unbag.evaluation.sensitivity`)."""
     curves = [
-        _tpr_at_grid(*_rates(PosteriorSample(sample.bags, sample.scores, posterior=p))[0])
-        for p in slopes.posteriors()
+        _tpr_at_grid(*_rates(weigh(sample, held_out.posteriors(kappa)))[0]) for kappa in kappas
     ]
     low, high = np.min(curves, axis=0), np.max(curves, axis=0)
     return RocBand(_GRID, curves[1], low, high, confidence_level)

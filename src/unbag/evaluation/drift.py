@@ -1,4 +1,4 @@
-"""Regression of observed on predicted bag proportions, in training bags and in new ones.
+"""Summary of the training bags, and how new rows and their counts differ from it.
 
 Let γ_b be the share of a class in bag b and m_b the mean of its probabilities over the rows of b, by a
 model that did not see b. Two straight lines do not depend on which bags there happen to be:
@@ -14,7 +14,6 @@ Beyond sampling, and known noise of the proportions, bags have random effects wi
 moments (as in `unbag.evaluation.bag_effects`), and all of this is repeated until it agrees.
 
 Whether rows are still those that a model was trained on: their probabilities, and their columns.
-
 The *population stability index* compares the shares a_k of new rows in the tenths of the training
 rows, Σ_k (a_k − e_k) log(a_k/e_k). How large it is when nothing has changed depends on how
 different bags are, since the rows of a bag are alike. With Σ the covariance of a − e that bags
@@ -26,17 +25,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
+from scipy.special import expit, softmax
 
 from unbag._arrays import Floats
-from unbag._text import p_text, percent, shown
-from unbag.bags.bags import Bags
-from unbag.evaluation.bag_effects import ShiftType
+from unbag._text import listing, p_text, percent, shown
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.defaults import FEWEST_BAGS
+from unbag.evaluation.bag_effects import NORMAL_95, ShiftType, estimate_bag_effect
+from unbag.evaluation.held_out import OutOfFold, cross_fit
 
 _ROUNDS = 50
 _SETTLED = 1e-6
@@ -49,12 +52,12 @@ _SURE = 3.0
 class ClassInBags:
     """Observed and predicted proportions of a class in bags."""
 
-    sizes: Floats  # (n_bags,); Rows, γ_b, and the variance of the known noise in it
-    shares: Floats  # (n_bags,); Rows, γ_b, and the variance of the known noise in it
-    noise: Floats  # (n_bags,); Rows, γ_b, and the variance of the known noise in it
-    means: Floats  # (n_bags,); Means of p, of p(1 − p), and of p² over the rows
-    inner: Floats  # (n_bags,); Means of p, of p(1 − p), and of p² over the rows
-    squares: Floats  # (n_bags,); Means of p, of p(1 − p), and of p² over the rows
+    sizes: Floats
+    shares: Floats  # γ_b
+    noise: Floats  # variance of the known noise in it
+    means: Floats  # of p over the rows
+    inner: Floats  # of p(1 − p)
+    squares: Floats  # of p²
 
     @classmethod
     def of(cls, bags: Bags, probabilities: Floats, number: int) -> ClassInBags:
@@ -121,12 +124,12 @@ class BagLine:
     """y = a + s(x − c), with what it is unsure of."""
 
     direction: ShiftType
-    centre: float  # c, a and s
-    intercept: float  # c, a and s
-    slope: float  # c, a and s
-    slope_error: float  # standard error of s
-    scatter: float  # τ², and its standard error
-    scatter_error: float  # τ², and its standard error
+    centre: float
+    intercept: float
+    slope: float
+    slope_error: float
+    scatter: float  # τ²
+    scatter_error: float
     share: float  # q of the bags that it was fitted to
 
     @property
@@ -387,3 +390,146 @@ def _number_columns(X: Any) -> Iterator[tuple[str, Floats]]:
     elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
         for number, values in enumerate(X.T.astype(float, copy=False)):
             yield f"column {number}", values[np.isfinite(values)]
+
+
+# --- the training bags ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClassReference:
+    """A class in the training bags, as predicted by models that did not see them."""
+
+    line: BagLine  # of proportions and mean probabilities of bags
+    gap: float  # proportion minus mean probability over all rows, and its standard error
+    gap_error: float  # proportion minus mean probability over all rows, and its standard error
+    rows: Mapping[str, Any]  # deciles of the probabilities, for the population stability index
+
+
+@dataclass(frozen=True)
+class MonitoringReference:
+    """Summary of the training bags that `monitor` compares new bags with."""
+
+    n_bags: int  # number of bags
+    class_shares: tuple[float, ...]  # class prior of the model's probabilities
+    classes: tuple[ClassReference, ...]  # the second of two classes, or each of several
+    columns: Mapping[str, Any] = field(default_factory=dict)  # range of each numeric column
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the classes that are monitored."""
+        return _numbers(len(self.class_shares))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, lists and mappings, for a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` returned."""
+        classes = tuple(
+            ClassReference(**{**one, "line": BagLine(**one["line"])}) for one in kept["classes"]
+        )
+        return cls(kept["n_bags"], tuple(kept["class_shares"]), classes, kept["columns"])
+
+
+def make_monitoring_reference(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    out_of_fold: OutOfFold | None = None,
+) -> MonitoringReference:
+    """Summarise the training bags for `monitor`.
+
+    Parameters
+    ----------
+    model : classifier or pipeline
+        Clones of it are fitted without each fold; its probabilities are for the class prior
+        "empirical".
+    X : array or data frame with n_instances rows
+        The rows of training.
+    y : structured array from `unbag.bag_target`
+        Their bags.
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags.
+    out_of_fold : OutOfFold, optional
+        From `unbag.evaluation.cross_fit`, if scores of the folds are known already.
+
+    Returns
+    -------
+    reference : MonitoringReference
+        Argument of `monitor`; ``to_dict`` prepares it for a file.
+
+    Examples
+    --------
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import make_monitoring_reference, monitor
+    >>> april, may = (make_gaussian_bags(n_bags=40, bag_size=40, random_state=s) for s in (0, 1))
+    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
+    >>> reference = make_monitoring_reference(model, april.X, april.y)
+    >>> monitor(model, may.X, may.y, reference=reference).verdict
+    'ok'
+    """
+    bags = check_bag_target(y)
+    n_bags = int((~bags.labelled).sum())
+    if n_bags < FEWEST_BAGS:
+        raise ValueError(f"A reference takes {FEWEST_BAGS} bags at least, and there are {n_bags}.")
+    if out_of_fold is None:
+        out_of_fold = cross_fit(model, X, y, cv=cv)
+    table = _probabilities(out_of_fold.log_odds)
+    effect = estimate_bag_effect(bags, table.T)
+    classes = []
+    for number in _numbers(bags.n_classes):
+        found = ClassInBags.of(bags, table[:, number], number)
+        line = choose_line(found, effect.prefers_label_shift)
+        rows = score_distribution(bags, table[:, number])
+        classes.append(ClassReference(line, *found.total_gap(), rows))
+    shares = tuple(map(float, bags.class_shares))
+    return MonitoringReference(n_bags, shares, tuple(classes), column_ranges(X))
+
+
+def _numbers(n_classes: int) -> list[int]:
+    return [1] if n_classes == 2 else list(range(n_classes))
+
+
+def _probabilities(log_odds: Floats) -> Floats:
+    if not np.isfinite(log_odds).all():
+        raise ValueError("Monitoring takes a model with predict_proba.")
+    if log_odds.ndim == 1:
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
+    return np.asarray(softmax(log_odds, axis=1))
+
+
+def drift_notes(
+    reference: MonitoringReference, y: Any, probabilities: ArrayLike, X: Any = None
+) -> tuple[str, ...]:
+    """Compare new rows and their counts with those of training, in sentences."""
+    bags = check_bag_target(y)
+    table = np.asarray(probabilities, dtype=float)
+    table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
+    if bags.n_classes != len(reference.class_shares) or bags.n_bags < FEWEST_BAGS:
+        return ()
+    notes = []
+    numbers, classes = reference.numbers, reference.classes
+    rows = [
+        stability_index(one.rows, bags, table[:, k])
+        for k, one in zip(numbers, classes, strict=True)
+    ]
+    notes.append(f"Drift of the rows: {max(rows, key=lambda one: one.index).description}.")
+    for k, one in zip(numbers, classes, strict=True):
+        now = ClassInBags.of(bags, table[:, k], k)
+        gap, error = now.total_gap()
+        both = float(np.hypot(error, one.gap_error))
+        if abs(gap - one.gap) > 1.5 * NORMAL_95 * both:
+            name = "" if len(classes) == 1 else f" of class {shown(bags.class_names[k], 40)}"
+            notes.append(
+                f"Drift: counts{name} are {now.share / max(now.mean, 1e-12):.2f} times those that the "
+                "model predicts; see unbag monitor."
+            )
+    out = rows_out_of_range(reference.columns, X) if X is not None else {}
+    if out:
+        shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in out.items()]
+        notes.append(f"Columns with rows outside the range of training: {listing(shares)}.")
+    return tuple(notes)

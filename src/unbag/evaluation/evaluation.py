@@ -7,14 +7,14 @@ covariate shift, and a sensitivity range with them (`unbag.evaluation.sensitivit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from unbag.evaluation.bag_effects import BagEffect
 from unbag.evaluation.checks import (
     check_columns,
     check_features,
@@ -27,44 +27,107 @@ from unbag.evaluation.checks import (
     signal_within_bags,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
+from unbag.evaluation.drift import MonitoringReference, drift_notes
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit, posterior_draws
-from unbag.evaluation.identification import bounds_of
-from unbag.evaluation.labelled import (
-    enough_labels,
-    estimates_from_labels,
-)
+from unbag.evaluation.labelled import enough_labels, estimates_from_labels
 from unbag.evaluation.measures import Measure, get_measure, make_sample, usual_measures
-from unbag.evaluation.monitoring_reference import MonitoringReference, drift_notes
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sensitivity import (
     HeldOutLogOdds,
     SignalName,
-    SlopeRange,
+    Slopes,
+    estimates_by_slope,
     estimates_of_draws,
 )
-from unbag.evaluation.uncertainty import (
-    Assumption,
-    Estimate,
-    Uncertainty,
-    Verdict,
-    widen,
-)
+from unbag.evaluation.uncertainty import Assumption, Estimate, Uncertainty, Verdict, widen
 from unbag.model_selection.fitted import last_step, log_odds_of
 
+ByAssumption = dict[str, dict[str, Estimate]]
 
-def choose_estimates(judged: _Judged, *, labels_first: bool = False) -> dict[str, Estimate]:
+
+def evaluate_rows(
+    rows: ScoredRows,
+    measures: Mapping[str, Measure],
+    uncertainty: Uncertainty,
+    threshold: float = 0.0,
+    *,
+    curve: bool = True,
+) -> Evaluation:
+    """Check the assumptions, estimate measures under each, and choose; see `evaluate`."""
+    sample, held_out, spread = rows.sample, rows.log_odds, rows.more_spread
+    of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
+    by_assumption: ByAssumption = {
+        "label_shift": {name: widen(uncertainty.of(*one), spread) for name, one in of_rows.items()}
+    }
+    verdict, verdicts, effect = labels_verdict(), {}, None
+    signal: SignalName = "found"
+    slopes: dict[Assumption, Slopes] = {}
+    if sample.bags.labelled.all():
+        estimates = by_assumption["label_shift"]
+        by_assumption["label_shift"] = _resting_on("labels", estimates)
+    else:
+        effect = held_out.effect if held_out.scaled else None
+        within = signal_within_bags(sample.bags, rows.ranks.scores)
+        tests = {one.what: one.test for one in rows.checks}
+        verdicts = {
+            "label_shift": judge_label_shift(tests, effect, within),
+            "covariate_shift": judge_covariate_shift(effect, within),
+        }
+        verdict = overall_verdict(**verdicts)
+        if effect is None or effect.shift_type != "covariate_shift":
+            signal = signal_for_range(within, verdicts["label_shift"])
+        slopes = {
+            "covariate_shift": held_out.covariate_shift_slopes,
+            "sensitivity": held_out.sensitivity_slopes(signal),
+        }
+        for name, factor in (("covariate_shift", spread), ("sensitivity", 1.0)):
+            found = estimates_by_slope(held_out, slopes[name], of_rows, uncertainty, factor)
+            if name == "covariate_shift" and held_out.draws is not None:
+                found = estimates_of_draws(held_out, of_rows, found)
+            by_assumption[name] = _resting_on(name, found)
+        if rows.labels is not None or enough_labels(sample.bags):
+            by_assumption["labels"] = estimates_from_labels(
+                of_rows, uncertainty.confidence_level, rows.labels, rows.label_weights
+            )
+    roc = None
+    if curve and sample.bags.n_classes == 2:
+        roc = _roc(rows, verdict.assumption, slopes, uncertainty)
+    chosen = _choose(verdict, verdicts, by_assumption, labels_first=rows.labels is not None)
+    return Evaluation(
+        verdict=verdict,
+        estimates={name: replace(one, verdict=verdict) for name, one in chosen.items()},
+        by_assumption=by_assumption,
+        roc=roc,
+        threshold=threshold,
+        verdicts=verdicts,
+        effect=effect,
+        signal=signal,
+        factors=None if not slopes else (slopes["sensitivity"][0], slopes["sensitivity"][2]),
+        rows=rows,
+        measures=measures,
+    )
+
+
+def _resting_on(assumption: Assumption, found: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    return {name: replace(one, assumption=assumption) for name, one in found.items()}
+
+
+def _choose(
+    verdict: Verdict,
+    verdicts: Mapping[str, Verdict],
+    by_assumption: ByAssumption,
+    *,
+    labels_first: bool,
+) -> dict[str, Estimate]:
     """Take the estimates of the assumption that the verdict names, or those from labels."""
-    verdict, by_assumption = judged.verdict, judged.by_assumption
     rests = verdict.assumption
     if "labels" in by_assumption and (labels_first or rests != "label_shift"):
-        chosen = by_assumption["labels"]
-    elif rests == "either":
-        rejected = {name for name, one in judged.verdicts.items() if one.name == "rejected"}
-        spanned = [found for name, found in by_assumption.items() if name not in rejected]
-        chosen = {name: _span([each[name] for each in spanned]) for name in spanned[0]}
-    else:
-        chosen = by_assumption["label_shift" if rests == "labels" else rests]
-    return {name: replace(one, verdict=verdict) for name, one in chosen.items()}
+        return by_assumption["labels"]
+    if rests != "either":
+        return by_assumption["label_shift" if rests == "labels" else rests]
+    rejected = {name for name, one in verdicts.items() if one.name == "rejected"}
+    spanned = [found for name, found in by_assumption.items() if name not in rejected]
+    return {name: _span([each[name] for each in spanned]) for name in spanned[0]}
 
 
 def _span(estimates: list[Estimate]) -> Estimate:
@@ -77,58 +140,22 @@ def _span(estimates: list[Estimate]) -> Estimate:
     return replace(first, low=low, high=high, assumption="either")
 
 
-class _Judged(NamedTuple):
-    """Verdicts, and estimates by assumption."""
-
-    verdict: Verdict
-    verdicts: dict[str, Verdict]
-    by_assumption: dict[str, dict[str, Estimate]]
-    effect: BagEffect | None
-    sensitivity: SlopeRange | None = None
-    signal: SignalName = "found"
-
-
-def _judge(rows: ScoredRows, measures: dict[str, Measure], uncertainty: Uncertainty) -> _Judged:
-    """Check the assumptions, and estimate measures under each of them."""
-    sample, spread = rows.sample, rows.more_spread
-    by_assumption = {
-        "label_shift": {
-            name: widen(uncertainty.of(one, rows.of(name)), spread)
-            for name, one in measures.items()
-        }
-    }
-    if sample.bags.labelled.all():
-        for name, one in by_assumption["label_shift"].items():
-            by_assumption["label_shift"][name] = replace(one, assumption="labels")
-        return _Judged(labels_verdict(), {}, by_assumption, None)
-    effect = rows.log_odds.effect if rows.log_odds.scaled else None
-    signal = signal_within_bags(sample.bags, rows.ranks.scores)
-    tests = {one.what: one.test for one in rows.checks}
-    verdicts = {
-        "label_shift": judge_label_shift(tests, effect, signal),
-        "covariate_shift": judge_covariate_shift(effect, signal),
-    }
-    of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
-    agrees = effect is not None and effect.shift_type == "covariate_shift"
-    within = signal_for_range(signal, verdicts["label_shift"])
-    found_within: SignalName = "found" if agrees else within
-    sensitivity = SlopeRange.sensitivity(rows.log_odds, found_within)
-    ranges: tuple[tuple[Assumption, SlopeRange, float], ...] = (
-        ("covariate_shift", SlopeRange.under_covariate_shift(rows.log_odds), spread),
-        ("sensitivity", sensitivity, 1.0),
-    )
-    for name, slopes, factor in ranges:
-        found = slopes.estimates(of_rows, uncertainty, more_spread=factor)
-        if name == "covariate_shift" and rows.log_odds.draws is not None:
-            found = estimates_of_draws(rows.log_odds, of_rows, found)
-        by_assumption[name] = {k: replace(one, assumption=name) for k, one in found.items()}
-    if rows.labels is not None or enough_labels(sample.bags):
-        by_assumption["labels"] = estimates_from_labels(
-            of_rows, uncertainty.confidence_level, rows.labels, rows.label_weights
-        )
-    return _Judged(
-        overall_verdict(**verdicts), verdicts, by_assumption, effect, sensitivity, found_within
-    )
+def _roc(
+    rows: ScoredRows,
+    rests: Assumption,
+    slopes: Mapping[Assumption, Slopes],
+    uncertainty: Uncertainty,
+) -> RocBand:
+    """The ROC curve under the assumption that estimates rest on."""
+    wide = None
+    kappas = slopes.get("sensitivity" if rests == "either" else rests)
+    if kappas is not None:
+        level = uncertainty.confidence_level
+        wide = posterior_roc_band(rows.ranks, rows.log_odds, kappas, level)
+        if rests != "either":
+            return wide
+    band = make_roc_band(rows.ranks, uncertainty)
+    return band if wide is None else span_bands(band, wide)
 
 
 def estimate(
@@ -186,8 +213,8 @@ def estimate(
     sample, name = make_sample(y, scores), str(measure)
     checks = (check_scores(y, sample.scores),) if not sample.bags.labelled.all() else ()
     rows = ScoredRows(sample, sample, HeldOutLogOdds(sample.bags, sample.scores), checks)
-    judged = _judge(rows, {name: get_measure(measure, options)}, uncertainty)
-    return choose_estimates(judged)[name]
+    measures = {name: get_measure(measure, options)}
+    return evaluate_rows(rows, measures, uncertainty, curve=False)[name]
 
 
 def evaluate(
@@ -272,60 +299,11 @@ def evaluate(
     drawn = None if draws is None else np.asarray(draws, dtype=float)
     held_out = HeldOutLogOdds(sample.bags, log_odds, draws=drawn)
     rows = ScoredRows(sample, sample, held_out, tuple(checks), labels=labels, label_weights=weights)
-    found = evaluate_rows(rows, threshold, class_prior, uncertainty)
+    measures = usual_measures(sample.bags, threshold, class_prior)
+    found = evaluate_rows(rows, measures, uncertainty, threshold)
     if reference is None or probabilities is None or not checks:
         return found
     return replace(found, drift=drift_notes(reference, y, probabilities, X))
-
-
-def evaluate_rows(
-    rows: ScoredRows, threshold: float, class_prior: Any, uncertainty: Uncertainty
-) -> Evaluation:
-    """Evaluate scored rows; see `evaluate`."""
-    sample = rows.sample
-    measures = usual_measures(sample.bags, threshold, class_prior)
-    judged = _judge(rows, measures, uncertainty)
-    return Evaluation(
-        verdict=judged.verdict,
-        estimates=choose_estimates(judged, labels_first=rows.labels is not None),
-        by_assumption=judged.by_assumption,
-        roc=_roc(rows, judged, uncertainty),
-        scores=sample.scores,
-        fold=None,
-        threshold=threshold,
-        n_bags=sample.bags.n_bags,
-        n_instances=sample.bags.n_instances,
-        verdicts=judged.verdicts,
-        checks=rows.checks,
-        effect=judged.effect,
-        bounds={
-            name: bounds_of(one, rows.of(name), uncertainty.confidence_level)
-            for name, one in measures.items()
-            if judged.verdicts
-        },
-        log_odds=rows.log_odds.log_odds if rows.log_odds.scaled else None,
-        signal=judged.signal,
-        factors=None if judged.sensitivity is None else judged.sensitivity.ends,
-        rows=rows,
-        class_prior=class_prior,
-    )
-
-
-def _roc(rows: ScoredRows, judged: _Judged, uncertainty: Uncertainty) -> RocBand | None:
-    """The ROC curve under the assumption that estimates rest on."""
-    if rows.sample.bags.n_classes != 2:
-        return None
-    level, rests = uncertainty.confidence_level, judged.verdict.assumption
-    if rests == "covariate_shift":
-        slopes = SlopeRange.under_covariate_shift(rows.log_odds)
-        return posterior_roc_band(rows.ranks, slopes, confidence_level=level)
-    wide = None
-    if judged.sensitivity is not None and rests in ("sensitivity", "either"):
-        wide = posterior_roc_band(rows.ranks, judged.sensitivity, confidence_level=level)
-    if wide is not None and rests == "sensitivity":
-        return wide
-    band = make_roc_band(rows.ranks, uncertainty)
-    return band if wide is None else span_bands(band, wide)
 
 
 def cross_val_evaluate(
@@ -410,5 +388,5 @@ def cross_val_evaluate(
     features = check_features(y, X, estimator, feature_names)
     drawn = None if draws is None else np.asarray(draws, dtype=float)
     rows = ScoredRows.from_folds(y, out_of_fold, features, drawn)
-    evaluation = evaluate_rows(rows, threshold, class_prior, uncertainty)
-    return replace(evaluation, fold=out_of_fold.fold)
+    measures = usual_measures(rows.sample.bags, threshold, class_prior)
+    return evaluate_rows(rows, measures, uncertainty, threshold)

@@ -202,8 +202,9 @@ class ScoredRows:
     log_odds: HeldOutLogOdds  # log-odds of the same rows
     checks: tuple[Check, ...]
     more_spread: float = 1.0
-    labels: Any = None  # (n_instances,)
-    label_weights: Any = None  # (n_instances,)
+    labels: Any = None  # of some rows
+    label_weights: Any = None  # one over the probability that each row was drawn to be labelled
+    fold: Ints | None = None
 
     @classmethod
     def from_folds(
@@ -221,7 +222,7 @@ class ScoredRows:
         scaled = bool(np.isfinite(log_odds).all())
         held_out = HeldOutLogOdds(sample.bags, log_odds if scaled else sample.scores, scaled, draws)
         factor = spread_by_training([found.common for found in folds])
-        return cls(sample, ranks, held_out, (about_scores, features), factor)
+        return cls(sample, ranks, held_out, (about_scores, features), factor, fold=fold)
 
     def of(self, measure: str) -> Sample:
         """Scores that a measure is of."""

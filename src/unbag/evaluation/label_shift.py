@@ -1,8 +1,11 @@
 """Test of label shift: given its class, an instance is distributed alike in every bag.
 
-Columns are read in `unbag.evaluation.columns`, and their statistics are in
-`unbag.evaluation.lack_of_fit`; here p-values of all columns and bags are adjusted to each other, and
-the finding is put into words.
+The statistics of columns are in `unbag.evaluation.lack_of_fit`; here columns are read as numbers,
+p-values of all columns and bags are adjusted to each other, and the finding is put into words.
+
+Numbers stay what they are; their gaps are filled in by the median, and whether there was one is a
+column of its own. Of text and categories, every value that is not rare is a column of zeros and
+ones.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_inside
@@ -21,7 +26,6 @@ from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
 from unbag.defaults import LARGE_DRIFT
-from unbag.evaluation.columns import Columns, read_columns
 from unbag.evaluation.lack_of_fit import InBags, Plane
 from unbag.weights import check_contrast
 
@@ -30,40 +34,30 @@ _LISTED = 5
 # Numbers in a table of bags and columns that are tested together.
 _TOGETHER = 2**17
 
+# Values of text that fewer rows hold carry no information.
+_RARE = 5
+
+# Share of entries that are not zero, below which columns are kept sparse.
+_SPARSE = 0.1
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelShiftTest:
     """Result of `label_shift_test`; printing it shows the tables.
 
-    Attributes
-    ----------
-    p_value : float
-        The smallest adjusted p-value in the two tables.
-    reject : bool
-        Whether it is at most ``alpha``.
-    alpha : float
-        Probability of a false rejection, over all columns and bags together.
-    features : dict of arrays
-        In the order of the columns: ``feature``, ``statistic`` (lack of fit, on average about
-        ``df`` or less if the assumption holds), ``df``, ``p_value``, ``adjusted_p_value`` and
-        ``detectable_drift``: how far, in standard deviations within a class, the means of bags
-        must typically drift to be noticed in four of five cases. NaN for skipped columns.
-    bags : dict of arrays
-        Worst first: ``bag``, ``size``, ``feature`` (in which it stands out most), ``z`` (how many
-        standard errors its mean is off there) and ``adjusted_p_value``.
-    summary : str
-        The finding in words.
-    notes : tuple of str
-        What was left out, and what to be wary of.
+    Of ``features``, in the order of the columns: ``statistic`` (lack of fit, on average about
+    ``df`` or less under label shift) and ``detectable_drift``: how far, in standard deviations
+    within a class, the means of bags must typically drift to be noticed in four of five cases. NaN
+    for skipped columns. Of ``bags``, the worst first: ``feature`` in which a bag stands out most, and
+    ``z``, how many standard errors its mean is off there.
     """
 
-    p_value: float
-    reject: bool
-    alpha: float
+    p_value: float  # the smallest adjusted p-value in the two tables
+    reject: bool  # whether it is at most alpha
+    alpha: float  # probability of a false rejection, over all columns and bags together
     features: dict[str, NDArray[Any]]
     bags: dict[str, NDArray[Any]]
-    summary: str
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what was left out, and what to be wary of
 
     @property
     def worst_feature(self) -> str:
@@ -84,24 +78,28 @@ class LabelShiftTest:
         return self.reject or self.typical_drift <= LARGE_DRIFT
 
     @property
-    def brief(self) -> str:
-        """The finding in half a sentence."""
-        off = self.features["adjusted_p_value"] <= self.alpha
+    def summary(self) -> str:
+        """The finding in a sentence or two, with what would have been detected."""
+        p, drift = self.features["adjusted_p_value"], self.typical_drift
+        tested = np.isfinite(p)
+        off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p <= self.alpha)]
+        standing = self.bags["bag"][self.bags["adjusted_p_value"] <= self.alpha]
         if not self.reject:
-            found = f"bag means are linear in the proportions ({p_text(self.p_value)}, adjusted)"
-            seen = f"deviations of {self.typical_drift:.2g} SD"
-            if self.could_fail:
-                return f"{found}; {seen} would have been detected"
-            return f"{found}, but {seen} would not have been detected"
-        if not off.any():
-            return (
-                f"means of single bags are not linear in the proportions ({p_text(self.p_value)})"
+            found = f"No conflict with label shift found ({p_text(self.p_value)}, adjusted)"
+            if drift > LARGE_DRIFT:
+                return f"{found}, but deviations below {drift:.2g} SD would not have been detected."
+            return f"{found}: deviations above {drift:.2g} SD would have been detected."
+        sentence = "Bag means are linear in the proportions, except for single bags."
+        if len(off):
+            worst = [f"{self.features['feature'][j]} ({p_text(p[j])})" for j in off]
+            sentence = (
+                f"The bag means of {len(off)} of {tested.sum()} columns are not linear in the "
+                f"proportions: {listing(worst, 3)}."
             )
-        worst = np.argsort(self.features["p_value"], kind="stable")[: off.sum()]
-        names = listing(self.features["feature"][worst], 3)
-        tested = np.isfinite(self.features["p_value"]).sum()
-        which = "" if tested == 1 else f" of {off.sum()} of {tested} ({names})"
-        return f"bag means{which} are not linear in the proportions, {p_text(self.p_value)}"
+        if not len(standing):
+            return sentence
+        named = listing([bag_name(bag) for bag in standing])
+        return f"{sentence} Bags that stand out, the worst first: {named}."
 
     def frame(self, table: Literal["features", "bags"] = "features") -> Any:
         """Give one of the two tables as a pandas DataFrame.
@@ -179,8 +177,7 @@ def label_shift_test(
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag import bag_target
-    >>> from unbag.evaluation.label_shift import label_shift_test
+    >>> from unbag import bag_target, label_shift_test
     >>> rng = np.random.default_rng(0)
     >>> bag = np.repeat(np.arange(40), 50)
     >>> positive = rng.uniform(size=2000) < np.linspace(0.1, 0.9, 40)[bag]
@@ -293,7 +290,6 @@ class _Tables:
             alpha=alpha,
             features=features,
             bags=table,
-            summary=_summary(features, table, alpha, float(smallest)),
             notes=tuple(notes),
         )
 
@@ -307,30 +303,6 @@ def _holm(p: Floats) -> Floats:
     return adjusted
 
 
-def _summary(features: dict[str, Any], bags: dict[str, Any], alpha: float, p_value: float) -> str:
-    tested = np.isfinite(features["p_value"])
-    p = features["adjusted_p_value"]
-    off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p[tested] <= alpha)]
-    standing = bags["bag"][bags["adjusted_p_value"] <= alpha]
-    worst = [f"{features['feature'][j]} ({p_text(p[j])})" for j in off]
-    if len(off) == 0 and len(standing) == 0:
-        drift = np.median(features["detectable_drift"][tested])
-        found = f"No conflict with label shift found ({p_text(p_value)}, adjusted)"
-        if drift > LARGE_DRIFT:
-            return f"{found}, but deviations below {drift:.2g} SD would not have been detected."
-        return f"{found}: deviations above {drift:.2g} SD would have been detected."
-    sentence = (
-        f"The bag means of {len(off)} of {tested.sum()} columns are not linear in the proportions: "
-        f"{listing(worst)}."
-        if len(off)
-        else "Bag means are linear in the proportions, except for single bags."
-    )
-    if len(standing) == 0:
-        return sentence + " No single bag stands out."
-    named = listing([bag_name(bag) for bag in standing])
-    return sentence + f" Bags that stand out, the worst first: {named}."
-
-
 def _table(columns: dict[str, NDArray[Any]], rows: Ints) -> list[str]:
     """Lines of text, one for the names and one for each of some rows."""
     cells = [
@@ -338,3 +310,123 @@ def _table(columns: dict[str, NDArray[Any]], rows: Ints) -> list[str]:
         for name, values in columns.items()
     ]
     return aligned(list(zip(*cells, strict=True)), ">")
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of numbers with their names."""
+
+    values: Any  # (n_instances, n_columns)
+    names: NDArray[Any]
+    left_out: tuple[str, ...] = ()  # columns without a value that several rows share
+
+    @property
+    def n_numbers(self) -> int:
+        """Number of values in all columns."""
+        values: Any = self.values
+        return int(values.size)
+
+    def column(self, name: str) -> Floats:
+        """Values of one column."""
+        place = np.flatnonzero(self.names == name)
+        if len(place) == 0:
+            known = ", ".join(map(str, self.names[:5]))
+            raise ValueError(f"There is no column {name!r}; there are {known} ...")
+        return self.at(int(place[0]))
+
+    def at(self, place: int) -> Floats:
+        """Values of the column at a place."""
+        found: Any = self.values[:, [place]]
+        dense = found if isinstance(found, np.ndarray) else found.toarray()
+        return np.asarray(dense[:, 0], dtype=float)
+
+
+def read_columns(X: Any, feature_names: ArrayLike | None = None) -> Columns:
+    """Read an array, a sparse matrix, a data frame or a single column as numbers."""
+    frame: Any = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.Series):
+        frame = frame.rename(frame.name or "score").to_frame()
+    if isinstance(frame, nw.DataFrame):
+        return _gather({str(n): frame.get_column(n).to_numpy() for n in frame.columns}, len(frame))
+    if sparse.issparse(X):
+        given: Any = X
+        return Columns(sparse.csc_array(given), column_names(given.shape[1], feature_names))
+    values = np.asarray(X)
+    if values.ndim == 1:
+        values = values[:, None]
+        feature_names = ["score"] if feature_names is None else feature_names
+    if values.ndim != 2:
+        return Columns(np.empty((len(values), 0)), np.array([], dtype=str))
+    names = column_names(values.shape[1], feature_names)
+    if values.dtype.kind in "biuf" and np.isfinite(values).all():
+        return Columns(values, names)
+    return _gather(dict(zip(names.tolist(), values.T, strict=True)), len(values))
+
+
+def _gather(columns: dict[str, NDArray[Any]], n_rows: int) -> Columns:
+    found: dict[str, Any] = {}
+    left_out = []
+    for name, values in columns.items():
+        made = _as_numbers(name, values)
+        left_out += [] if made else [name]
+        found |= made
+    names = np.array(list(found), dtype=str)
+    if not found:
+        return Columns(np.empty((n_rows, 0)), names, tuple(left_out))
+    table: Any = sparse.csc_array(sparse.hstack(list(found.values())))
+    if table.nnz > _SPARSE * n_rows * len(found):
+        table = table.toarray()
+    return Columns(table, names, tuple(left_out))
+
+
+def _as_numbers(name: str, values: NDArray[Any]) -> dict[str, Any]:
+    """Columns that a column becomes, by their names."""
+    if values.dtype.kind == "M":
+        times = values.astype("datetime64[s]")
+        values = np.where(np.isnat(times), np.nan, times.astype(float))
+    if values.dtype.kind not in "biuf":
+        try:
+            # numbers and None
+            values = values.astype(float)
+        except (TypeError, ValueError):
+            return _by_value(name, values)
+    numbers = values.astype(float)
+    gaps = ~np.isfinite(numbers)
+    if not gaps.any():
+        return {name: sparse.csc_array(numbers[:, None])}
+    if gaps.all():
+        return {}
+    filled = np.where(gaps, np.median(numbers[~gaps]), numbers)
+    columns = {name: filled, f"{name} is missing": gaps.astype(float)}
+    return {what: sparse.csc_array(one[:, None]) for what, one in columns.items()}
+
+
+def _by_value(name: str, values: NDArray[Any]) -> dict[str, Any]:
+    """A column of ones for each value, where it is; None and NaN are a value, too."""
+    texts = np.array(["" if one is None or one != one else str(one) for one in values.tolist()])
+    known, code, count = np.unique(texts, return_inverse=True, return_counts=True)
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(count)
+    found = {}
+    for place in np.flatnonzero(count >= min(_RARE, len(values))):
+        rows = order[ends[place] - count[place] : ends[place]]
+        what = f"{name}_{known[place]}" if known[place] else f"{name} is missing"
+        ones, none = np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp)
+        found[what] = sparse.csc_array((ones, (rows, none)), shape=(len(values), 1))
+    return found
+
+
+def column_names(
+    n_columns: int, feature_names: ArrayLike | None, X: Any = None
+) -> NDArray[np.object_]:
+    """Names of columns: those given, those that a table has, or their numbers."""
+    names: Any = getattr(X, "columns", None) if feature_names is None else feature_names
+    if names is None:
+        names = [f"column {j}" for j in range(n_columns)]
+    found = np.array([str(name) for name in np.ravel(names)], dtype=object)
+    if len(found) != n_columns:
+        raise ValueError(f"X has {n_columns} columns, but there are {len(found)} feature_names.")
+    return found

@@ -34,11 +34,16 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities
 from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
 from unbag.evaluation.bag_effects import NORMAL_95
-from unbag.evaluation.drift import rows_out_of_range
-from unbag.evaluation.monitoring_reference import (
-    ClassMonitoring,
+from unbag.evaluation.drift import (
+    BagLine,
+    ClassInBags,
+    ClassReference,
+    LineComparison,
     MonitoringReference,
-    compare_class,
+    Stability,
+    compare_with_line,
+    rows_out_of_range,
+    stability_index,
 )
 from unbag.model_selection.fitted import check_gives_probabilities
 
@@ -62,6 +67,73 @@ _STEEPER = (
     "Prior shift: totals are as predicted, but bags differ more than the model's probabilities. It "
     "orders bags as well as in training; a model trained again would separate classes better."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMonitoring:
+    """A class in the new bags against what was expected of it."""
+
+    name: Any  # the class
+    expected: float  # sum of its probabilities over all rows, and its count
+    observed: float  # sum of its probabilities over all rows, and its count
+    ratio: float  # observed over expected, with its standard error, clustered by bag
+    ratio_error: float  # observed over expected, with its standard error, clustered by bag
+    totals_p: float  # P-value of the totals
+    line: BagLine  # of the training bags
+    change: LineComparison
+    rows: Stability  # of the probabilities of the class
+
+    @property
+    def slope_ratio(self) -> float:
+        """Slope of the new bags over that in training."""
+        return 1 + self.change.slope / self._slope_before
+
+    @property
+    def slope_ratio_error(self) -> float:
+        """Its standard error."""
+        return self.change.slope_error / self._slope_before
+
+    @property
+    def _slope_before(self) -> float:
+        # a line without a slope is as steep as its error allows
+        return max(self.line.slope, self.line.slope_error)
+
+    @property
+    def scatter_ratio(self) -> float:
+        """Chi-square of the new bags around their line over its degrees of freedom."""
+        return self.change.chi_square / self.change.degrees
+
+
+def compare_class(
+    bags: Bags, number: int, before: ClassReference, probabilities: Floats, moved: Floats
+) -> ClassMonitoring:
+    """Compare a class in new bags with training; by probabilities, and those at the new totals."""
+    found = ClassInBags.of(bags, probabilities, number)
+    line = before.line
+    change = compare_with_line(line, found)
+    if line.direction == "covariate_shift":
+        # the effect of other totals on this line is undone before its slope is tested
+        now = ClassInBags.of(bags, moved, number)
+        centred = replace(line, centre=now.mean, intercept=now.share, share=now.share)
+        again = compare_with_line(centred, now)
+        names = ("slope", "slope_error", "slope_p", "chi_square", "degrees", "scatter_p")
+        change = change._replace(**{name: getattr(again, name) for name in names})
+    gap, error = found.total_gap()
+    both = float(np.hypot(error, before.gap_error))
+    totals_p = 2 * stats.t.sf(abs(gap - before.gap) / both, len(found.sizes) - 1)
+    mean = max(found.mean, 1e-12)
+    n_rows = float(found.sizes.sum())
+    return ClassMonitoring(
+        name=bags.class_names[number],
+        expected=n_rows * found.mean,
+        observed=n_rows * found.share,
+        ratio=found.share / mean,
+        ratio_error=both / mean,
+        totals_p=float(totals_p),
+        line=line,
+        change=change,
+        rows=stability_index(before.rows, bags, probabilities),
+    )
 
 
 @dataclass(frozen=True, eq=False)

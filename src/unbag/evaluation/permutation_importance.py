@@ -30,8 +30,8 @@ from unbag._optional import make_frame
 from unbag._outputs import by_output
 from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
-from unbag.evaluation.columns import column_names
 from unbag.evaluation.held_out import log_odds_at_shares
+from unbag.evaluation.label_shift import column_names
 from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.observations.count_likelihood import CountLikelihood

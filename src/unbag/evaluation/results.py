@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from unbag._text import WIDTH, aligned
 from unbag.evaluation.bag_effects import BagEffect
-from unbag.evaluation.checks import Check
 from unbag.evaluation.curves import RocBand
 from unbag.evaluation.held_out import ScoredRows
-from unbag.evaluation.identification import IdentificationBounds
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import LabelledEstimate
-from unbag.evaluation.measures import Measure, usual_measures
-from unbag.evaluation.robustness import RobustnessValue, find_robustness, values_by_factor
-from unbag.evaluation.sensitivity import SignalName
+from unbag.evaluation.measures import Measure, Sample
+from unbag.evaluation.sensitivity import (
+    RobustnessValue,
+    SignalName,
+    find_robustness,
+    values_by_factor,
+)
 from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict, find_estimate
 
 _LEADS: dict[Assumption, str] = {
@@ -41,8 +43,6 @@ class Evaluation:
     ----------
     verdict : Verdict
         What the estimates rest on, and whether the bags contradict that.
-    verdicts : dict of str to Verdict
-        On "label_shift" and on "covariate_shift".
     estimates : dict of str to Estimate
         For each measure: under the assumption that is not rejected; a range over both, and
         beyond, where label shift is inconclusive; the sensitivity range where neither agrees with
@@ -50,37 +50,25 @@ class Evaluation:
     by_assumption : dict of str to dict of str to Estimate
         Estimates under "label_shift", "covariate_shift" and "sensitivity" (within-bag log-odds
         wrong by any of ``factors``), and from "labels".
+    rows : ScoredRows
+        What was evaluated.
+    measures : dict of str to Measure
+        By name.
     roc : RocBand or None
         The ROC curve with its band, for two classes.
-    scores : ndarray
-        What was evaluated: out-of-fold scores, if they come from `cross_val_evaluate`.
-    fold : ndarray of shape (n_instances,) or None
-        The fold that each row was held out in.
     threshold : float
         Above it the positive class is predicted.
-    n_bags : int
-        Number of bags.
-    n_instances : int
-        Number of instances.
-    checks : tuple of Check
-        Tests of label shift, on scores and on features.
+    verdicts : dict of str to Verdict
+        On "label_shift" and on "covariate_shift".
     effect : BagEffect or None
         Regression of observed on predicted bag proportions.
-    bounds : dict of str to IdentificationBounds
-        Extremes of each measure of these rows over all labels that agree with the counts.
-    log_odds : ndarray or None
-        By the probabilities of the model for the same rows; None if it gives none.
-    drift : tuple of str
-        Differences from the training rows, where a reference was given.
     signal : {"found", "unknown", "none"}
         Whether rows of a bag carry signal: if unknown, the sensitivity range allows for a relation
         reversed within bags; if scores do not follow the proportions, for any.
     factors : (float, float) or None
         Of within-bag log-odds relative to the fitted ones, at the ends of the sensitivity range.
-    rows : ScoredRows or None
-        What was evaluated.
-    class_prior : {"empirical", "balanced"} or ndarray
-        Class prior of accuracy, precision and F1.
+    drift : tuple of str
+        Differences from the training rows, where a reference was given.
 
     Examples
     --------
@@ -97,22 +85,45 @@ class Evaluation:
     verdict: Verdict
     estimates: dict[str, Estimate]
     by_assumption: dict[str, dict[str, Estimate]]
-    roc: RocBand | None
-    scores: NDArray[np.float64]
-    fold: NDArray[np.intp] | None
-    threshold: float
-    n_bags: int
-    n_instances: int
+    rows: ScoredRows = field(repr=False)
+    measures: Mapping[str, Measure] = field(repr=False)
+    roc: RocBand | None = None
+    threshold: float = 0.0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    checks: tuple[Check, ...] = ()
     effect: BagEffect | None = None
-    bounds: dict[str, IdentificationBounds] = field(default_factory=dict)
-    log_odds: NDArray[np.float64] | None = None
-    drift: tuple[str, ...] = ()
     signal: SignalName = "found"
     factors: tuple[float, float] | None = None
-    rows: ScoredRows | None = field(default=None, repr=False)
-    class_prior: Any = "empirical"
+    drift: tuple[str, ...] = ()
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """What was evaluated: out-of-fold scores, if they come from `cross_val_evaluate`."""
+        return self.rows.sample.scores
+
+    @property
+    def log_odds(self) -> NDArray[np.float64] | None:
+        """By the probabilities of the model for the same rows; None if it gives none."""
+        return self.rows.log_odds.log_odds if self.rows.log_odds.scaled else None
+
+    @property
+    def fold(self) -> NDArray[np.intp] | None:
+        """The fold that each row was held out in."""
+        return self.rows.fold
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return self.rows.sample.bags.n_bags
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances."""
+        return self.rows.sample.bags.n_instances
+
+    @property
+    def tests(self) -> dict[str, LabelShiftTest | str]:
+        """Tests of label shift by what was tested, or why there is none."""
+        return {check.what: check.test for check in self.rows.checks}
 
     def __getitem__(self, measure: str) -> Estimate:
         return find_estimate(self.estimates, measure)
@@ -146,11 +157,10 @@ class Evaluation:
         >>> 0 < weak.value < strong.value
         True
         """
-        rows, one = self._rows_of(measure)
-        columns = [check.columns for check in self.checks if check.columns is not None]
-        return find_robustness(
-            measure, below, rows.log_odds, one, rows.of(measure), columns[0] if columns else None
-        )
+        one, own = self._measured(measure)
+        held_out, checks = self.rows.log_odds, self.rows.checks
+        columns = next((check.columns for check in checks if check.columns is not None), None)
+        return find_robustness(measure, below, held_out, one, own, columns)
 
     def by_factor(
         self, measure: str = "roc_auc", factors: Sequence[float] = (0, 1 / 3, 1 / 2, 1, 2, 3)
@@ -169,20 +179,13 @@ class Evaluation:
         -------
         values : dict of float to float
         """
-        rows, one = self._rows_of(measure)
-        return values_by_factor(rows.log_odds, one, rows.of(measure), factors)
+        return values_by_factor(self.rows.log_odds, *self._measured(measure), factors)
 
-    def _rows_of(self, measure: str) -> tuple[ScoredRows, Measure]:
+    def _measured(self, measure: str) -> tuple[Measure, Sample]:
         find_estimate(self.estimates, measure)
-        if self.rows is None or not self.rows.log_odds.scaled or not self.verdicts:
+        if not self.rows.log_odds.scaled or not self.verdicts:
             raise ValueError("This takes log-odds of rows in bags, which this evaluation has not.")
-        usual = usual_measures(self.rows.sample.bags, self.threshold, self.class_prior)
-        return self.rows, usual[measure]
-
-    @property
-    def tests(self) -> dict[str, LabelShiftTest | str]:
-        """Tests of label shift by what was tested, or why there is none."""
-        return {check.what: check.test for check in self.checks}
+        return self.measures[measure], self.rows.of(measure)
 
     @property
     def lead(self) -> str:

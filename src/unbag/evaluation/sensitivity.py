@@ -20,10 +20,12 @@ that is less, to three times the larger of 1 and its upper limit; where even the
 unsure, or no signal within bags is found, κ may be negative. In natural bags (votes by state,
 flights by day, stops by neighbourhood) the true κ was between 0.55 and 1.9.
 
-**Robustness value.** Moving a measure to some value takes a κ, and bag effects with a standard
-deviation of |λ(κ) − κ| times that of the mean log-odds of bags, perfectly correlated with them. That
-is compared with the columns: what one of them, by itself, explains of the mean log-odds of bags
-(Cinelli & Hazlett 2020 compare a confounder with observed covariates in the same way).
+**Robustness value.** Under covariate shift λ(1) = 1 for calibrated log-odds. A variable of bags that
+is missing from the columns, shifts their log-odds and is correlated with the scores makes log-odds
+within bags wrong by a factor κ. Moving a measure to some value takes a κ, and bag effects with a
+standard deviation of |λ(κ) − κ| times that of the mean log-odds of bags, perfectly correlated with
+them. That is compared with the columns: what one of them, by itself, explains of the mean log-odds
+of bags (Cinelli & Hazlett 2020 compare a confounder with observed covariates in the same way).
 
 **The odds curve.** softmax(a + κf) is fitted to the proportions of bags by least squares. With p̂_b
 the mean of the curve over bag b and V_b the variance of its proportion around that,
@@ -36,25 +38,30 @@ over sampling variance. The standard error of κ is the sandwich estimate cluste
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
+from scipy.optimize import brentq
 
 from unbag._arrays import Floats
 from unbag._outputs import by_output, probabilities_of_all, scores_of_all
+from unbag._text import measure_words, shown
 from unbag.bags.bags import Bags
 from unbag.bags.priors import offset_for_shares, probabilities_of
 from unbag.defaults import MAX_SLOPE_RATIO
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
+from unbag.evaluation.label_shift import Columns
 from unbag.evaluation.measures import Measure, Sample
 from unbag.evaluation.uncertainty import Estimate, Uncertainty, widen
 from unbag.observations.count_likelihood import LabelPosteriors
 
 SignalName = Literal["found", "unknown", "none"]
+Measured = Mapping[str, tuple[Measure, Sample]]
+Slopes = tuple[float, float, float]  # lower limit, value and upper limit of κ
 
 # κ from which on rows are practically sorted by their scores.
 SORTED = 64.0
@@ -70,9 +77,12 @@ _LEAST_VARIANCE = 1e-9
 # Rows that are worked on together, to save memory.
 _BLOCK = 2**18
 
+# For the robustness value, κ is looked for down to here: a relation within bags as strong as the
+# fitted one, but reversed.
+_LEAST_SLOPE, _PRECISION = -1.0, 1e-3
 
-@dataclass(frozen=True)
-class OddsCurve:
+
+class OddsCurve(NamedTuple):
     """A fitted curve of the class proportions over the log-odds."""
 
     slope: float  # κ
@@ -170,14 +180,6 @@ class HeldOutLogOdds:
         """The odds curve, fitted to the bags."""
         return fit_odds_curve(self.bags, scores_of_all(self.at_overall_prior))
 
-    @property
-    def slopes(self) -> tuple[float, float]:
-        """Limits of β, from held-out bags."""
-        slope, margin = self.effect.slope_unconstrained, NORMAL_95 * self.effect.slope_error
-        if not self.scaled or not np.isfinite(slope + margin):
-            return -np.inf, np.inf
-        return slope - margin, slope + margin
-
     def posteriors(self, kappa: float) -> Floats:
         """Class probabilities given the counts, for one κ: (n_classes, n_rows)."""
         return probabilities_of_all(self._posteriors(kappa * self.at_overall_prior[None])[0])
@@ -204,6 +206,48 @@ class HeldOutLogOdds:
     def _posteriors(self) -> LabelPosteriors:
         return LabelPosteriors(self.bags)
 
+    @property
+    def covariate_shift_slopes(self) -> Slopes:
+        """κ and its 95% interval by the odds curve."""
+        curve = self.curve
+        margin = NORMAL_95 * curve.error
+        return _cut(curve.slope - margin, curve.slope, curve.slope + margin)
+
+    def sensitivity_slopes(self, signal: SignalName = "found") -> Slopes:
+        """κ from 1/3 to 3 times the fitted log-odds, and beyond as far as β is unsure.
+
+        If the signal within bags is "unknown", the relation may be reversed there, and κ is −1 or
+        less at the low end; if scores follow the proportions in no way ("none"), any κ is possible.
+        """
+        if signal == "none":
+            most = SORTED / max(float(self.at_overall_prior.std()), 1e-6)
+            return -most, 1.0, most
+        slope, margin = self.effect.slope_unconstrained, NORMAL_95 * self.effect.slope_error
+        low, high = slope - margin, slope + margin
+        if not self.scaled or not np.isfinite(high):
+            low, high = -np.inf, np.inf
+        if low > 0:
+            low = min(low, 1.0) / MAX_SLOPE_RATIO
+            if self.effect.shift_type != "label_shift":
+                low = min(low, self._confounded_slope())
+        else:
+            low = low * MAX_SLOPE_RATIO
+        low = low if signal == "found" else min(low, -1.0)
+        return _cut(low, 1.0, max(high, 1.0) * MAX_SLOPE_RATIO)
+
+    def _confounded_slope(self) -> float:
+        """Largest of some κ that is at most λ(κ)/3, relative to the same ratio at κ = 1."""
+        allowed = 1 / (MAX_SLOPE_RATIO * max(self.between_slope(1.0), 1 / MAX_SLOPE_RATIO))
+        for kappa in _SMALL_SLOPES:
+            if kappa <= allowed * self.between_slope(kappa):
+                return kappa
+        return 0.0
+
+
+def _cut(*kappas: float) -> Slopes:
+    low, value, high = np.clip(kappas, -SORTED, SORTED).tolist()
+    return low, value, high
+
 
 @dataclass(frozen=True, eq=False)
 class PosteriorSample(Sample):
@@ -221,95 +265,43 @@ class PosteriorSample(Sample):
         return np.stack([values @ row for row in self.row_weights()], axis=-1)
 
 
-@dataclass(frozen=True, eq=False)
-class SlopeRange:
-    """Lower limit, value and upper limit of κ."""
+def weigh(sample: Sample, posterior: Floats) -> PosteriorSample:
+    """Give the same scores with class probabilities."""
+    return PosteriorSample(sample.bags, sample.scores, posterior=posterior)
 
-    held_out: HeldOutLogOdds
-    values: Floats  # (3,)
 
-    @classmethod
-    def under_covariate_shift(cls, held_out: HeldOutLogOdds) -> Self:
-        """κ and its 95% interval by the odds curve."""
-        curve = held_out.curve
-        margin = NORMAL_95 * curve.error
-        return cls._of(held_out, curve.slope - margin, curve.slope, curve.slope + margin)
+def estimates_by_slope(
+    held_out: HeldOutLogOdds,
+    kappas: Slopes,
+    measures: Measured,
+    uncertainty: Uncertainty,
+    more_spread: float = 1.0,
+) -> dict[str, Estimate]:
+    """Estimate measures, each of scores of the same rows, for a range of κ.
 
-    @classmethod
-    def sensitivity(cls, held_out: HeldOutLogOdds, signal: SignalName = "found") -> Self:
-        """κ from 1/3 to 3 times the fitted log-odds, and beyond as far as β is unsure.
+    The value is that at the middle κ; the limits are those of bootstrap intervals, clustered
+    by bag, at any of the three, widened by a factor.
+    """
+    found: dict[str, list[Estimate]] = {name: [] for name in measures}
+    for kappa in kappas:
+        posterior = held_out.posteriors(kappa)
+        for name, (measure, own) in measures.items():
+            found[name].append(_bootstrap(measure, weigh(own, posterior), uncertainty))
+    return {name: _span(three, more_spread) for name, three in found.items()}
 
-        If the signal within bags is "unknown", the relation may be reversed there, and κ is −1 or
-        less at the low end; if scores follow the proportions in no way ("none"), any κ is possible.
-        """
-        if signal == "none":
-            most = SORTED / max(float(held_out.at_overall_prior.std()), 1e-6)
-            return cls(held_out, np.array([-most, 1.0, most]))
-        low, high = held_out.slopes
-        if low > 0:
-            low = min(low, 1.0) / MAX_SLOPE_RATIO
-            if held_out.effect.shift_type != "label_shift":
-                low = min(low, _confounded_slope(held_out))
-        else:
-            low = low * MAX_SLOPE_RATIO
-        low = low if signal == "found" else min(low, -1.0)
-        return cls._of(held_out, low, 1.0, max(high, 1.0) * MAX_SLOPE_RATIO)
 
-    @classmethod
-    def _of(cls, held_out: HeldOutLogOdds, *kappas: float) -> Self:
-        return cls(held_out, np.clip(kappas, -SORTED, SORTED))
-
-    @property
-    def low(self) -> float:
-        """The lower limit."""
-        return float(self.values[0])
-
-    @property
-    def high(self) -> float:
-        """The upper limit."""
-        return float(self.values[-1])
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The lower and the upper limit."""
-        return self.low, self.high
-
-    def posteriors(self) -> Iterator[Floats]:
-        """Class probabilities for each κ, one at a time to save memory."""
-        return map(self.held_out.posteriors, self.values.tolist())
-
-    def estimates(
-        self,
-        measures: Mapping[str, tuple[Measure, Sample]],
-        uncertainty: Uncertainty,
-        more_spread: float = 1.0,
-    ) -> dict[str, Estimate]:
-        """Estimate measures, each of scores of the same rows.
-
-        The value is that at the middle κ; the limits are those of bootstrap intervals, clustered
-        by bag, at any of the three, widened by a factor.
-        """
-        found = np.array(
-            [
-                [
-                    _bootstrap(
-                        measure, PosteriorSample(own.bags, own.scores, posterior=p), uncertainty
-                    )
-                    for measure, own in measures.values()
-                ]
-                for p in self.posteriors()
-            ]
-        )
-        return {
-            name: _join(found[:, i], uncertainty.confidence_level, measure.bounded, more_spread)
-            for i, (name, (measure, _)) in enumerate(measures.items())
-        }
+def _span(found: list[Estimate], more_spread: float) -> Estimate:
+    """The estimate in the middle, with limits around all of them."""
+    low = float(np.fmin.reduce([one.low for one in found]))
+    high = float(np.fmax.reduce([one.high for one in found]))
+    wide = widen(replace(found[1], low=low, high=high), more_spread)
+    if not wide.bounded:
+        return wide
+    return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0))
 
 
 def estimates_of_draws(
-    held_out: HeldOutLogOdds,
-    measures: Mapping[str, tuple[Measure, Sample]],
-    by_slope: Mapping[str, Estimate],
+    held_out: HeldOutLogOdds, measures: Measured, by_slope: Mapping[str, Estimate]
 ) -> dict[str, Estimate]:
     """Estimate measures by the posterior of f, and join them with those by the odds curve.
 
@@ -318,10 +310,7 @@ def estimates_of_draws(
     """
     values = np.array(
         [
-            [
-                measure.value(PosteriorSample(own.bags, own.scores, posterior=p))
-                for measure, own in measures.values()
-            ]
+            [measure.value(weigh(own, p)) for measure, own in measures.values()]
             for p in held_out.drawn_posteriors()
         ]
     )
@@ -339,32 +328,12 @@ def estimates_of_draws(
     return found
 
 
-def _confounded_slope(held_out: HeldOutLogOdds) -> float:
-    """Largest of some κ that is at most λ(κ)/3, relative to the same ratio at κ = 1."""
-    allowed = 1 / (MAX_SLOPE_RATIO * max(held_out.between_slope(1.0), 1 / MAX_SLOPE_RATIO))
-    for kappa in _SMALL_SLOPES:
-        if kappa <= allowed * held_out.between_slope(kappa):
-            return kappa
-    return 0.0
-
-
-def _join(found: Floats, confidence_level: float, bounded: bool, more_spread: float) -> Estimate:
-    """One estimate from value, standard error and limits at each κ."""
-    values, errors, lows, highs = found.T
-    low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
-    centre, error = float(values[1]), float(errors[1])
-    wide = widen(Estimate(centre, error, low, high, confidence_level, bounded), more_spread)
-    return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
-
-
-def _bootstrap(
-    measure: Measure, sample: PosteriorSample, uncertainty: Uncertainty
-) -> tuple[float, float, float, float]:
-    """Value, standard error and limits for given posteriors, with bags resampled."""
-    value = measure.value(sample)
+def _bootstrap(measure: Measure, sample: PosteriorSample, uncertainty: Uncertainty) -> Estimate:
+    """Estimate for given posteriors, with bags resampled."""
+    value, level = measure.value(sample), uncertainty.confidence_level
     if np.isnan(value):
         # no row is predicted positive, and there is no precision
-        return value, np.nan, np.nan, np.nan
+        return Estimate(value, np.nan, np.nan, np.nan, level, measure.bounded)
     tally = measure.tally(sample)
     # (n_bags, n_classes, n_statistics), and how much of each class a bag holds
     sums = np.stack([tally.sums(row) for row in sample.posterior], axis=1)
@@ -374,5 +343,115 @@ def _bootstrap(
     left = np.where(draws[..., -1:] > 0, draws[..., -1:], np.nan)
     spread = tally.value(draws[..., :-1] / left)
     spread = spread + (value - np.nanmean(spread))
-    low, high = uncertainty.limits(spread, sample)
-    return value, float(np.nanstd(spread, ddof=1)), float(low), float(high)
+    low, high = map(float, uncertainty.limits(spread, sample))
+    return Estimate(value, float(np.nanstd(spread, ddof=1)), low, high, level, measure.bounded)
+
+
+# --- robustness -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RobustnessValue:
+    """Least confounding that moves a measure below a value."""
+
+    measure: str
+    below: float  # the value
+    value: float
+    bag_effect: float  # the standard deviation, in log-odds
+    factor: float  # κ, by which the log-odds within bags are then wrong
+    column: str | None  # the strongest column
+    column_effect: float
+
+    def __str__(self) -> str:
+        name = measure_words(self.measure)
+        if self.bag_effect == 0:
+            return f"Robustness: the estimated {name} is below {self.below:g} already."
+        if not np.isfinite(self.bag_effect):
+            return (
+                f"Robustness: the {name} stays above {self.below:g} even if the relation within bags "
+                "is as strong as fitted, but reversed."
+            )
+        text = (
+            f"Robustness: the {name} falls below {self.below:g} if bag effects correlated with the "
+            f"scores have a standard deviation of {self.bag_effect:.2f} in log-odds (within-bag "
+            f"log-odds {self.factor:.2f} times the fitted ones)"
+        )
+        if self.column is None:
+            return f"{text}."
+        return (
+            f"{text}: {self.value:.2f} times the {self.column_effect:.2f} that "
+            f"{shown(self.column, 40)}, the strongest column, explains between bags."
+        )
+
+
+def values_by_factor(
+    held_out: HeldOutLogOdds, measure: Measure, sample: Sample, factors: Sequence[float]
+) -> dict[float, float]:
+    """Estimate a measure if log-odds within bags are wrong by each of some factors."""
+    return {
+        float(factor): float(measure.value(weigh(sample, held_out.posteriors(float(factor)))))
+        for factor in factors
+    }
+
+
+def find_robustness(
+    name: str,
+    below: float,
+    held_out: HeldOutLogOdds,
+    measure: Measure,
+    sample: Sample,
+    columns: Columns | None,
+) -> RobustnessValue:
+    """Find the least bag effects, and compare them with the columns; see `RobustnessValue`."""
+
+    def excess(kappa: float) -> float:
+        return values_by_factor(held_out, measure, sample, [kappa])[kappa] - below
+
+    column, strongest = (None, np.nan)
+    if columns is not None:
+        column, strongest = strongest_column(held_out, columns)
+    if excess(1.0) < 0:
+        return RobustnessValue(name, below, 0.0, 0.0, 1.0, column, strongest)
+    if excess(_LEAST_SLOPE) >= 0:
+        return RobustnessValue(name, below, np.inf, np.inf, np.nan, column, strongest)
+    kappa = float(brentq(excess, _LEAST_SLOPE, 1.0, xtol=_PRECISION))
+    spread = spread_of_bags(held_out)
+    effect = spread * abs(held_out.between_slope(kappa) - kappa)
+    value = effect / strongest if strongest > 0 else np.nan
+    return RobustnessValue(name, below, float(value), float(effect), kappa, column, strongest)
+
+
+def spread_of_bags(held_out: HeldOutLogOdds) -> float:
+    """Standard deviation of the mean log-odds of bags; of several classes, that of the largest."""
+    means, weights = held_out.bag_means, held_out.bags.sizes
+    centred = means - np.average(means, weights=weights, axis=1)[:, None]
+    return float(np.sqrt(np.average(centred**2, weights=weights, axis=1).max()))
+
+
+def strongest_column(held_out: HeldOutLogOdds, columns: Columns) -> tuple[str | None, float]:
+    """Name the column that explains most of the mean log-odds of bags, and its part of their SD."""
+    bags = held_out.bags
+    means = bag_means_of(columns, bags)
+    weights = bags.sizes / bags.n_instances
+    scores = held_out.bag_means
+    scores = scores[np.argmax(scores.var(axis=1))]
+    scores = scores - weights @ scores
+    means = means - weights @ means
+    spread = np.sqrt(weights @ means**2)
+    covariance = np.abs((weights * scores) @ means)
+    explained = np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+    if not explained.size or explained.max() == 0:
+        return None, np.nan
+    place = int(explained.argmax())
+    return str(columns.names[place]), float(explained[place])
+
+
+def bag_means_of(columns: Columns, bags: Bags) -> Floats:
+    """Means of the columns over the bags: (n_bags, n_columns)."""
+    rows = np.arange(bags.n_instances)
+    weights = 1 / bags.sizes[bags.index]
+    shape = (bags.n_bags, bags.n_instances)
+    averaging = sparse.csr_array((weights, (bags.index, rows)), shape=shape)
+    found: Any = averaging @ columns.values
+    dense: Any = getattr(found, "toarray", lambda: found)()
+    return np.asarray(dense, dtype=float)

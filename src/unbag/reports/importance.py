@@ -14,7 +14,7 @@ from unbag._optional import make_frame
 from unbag._text import aligned, percent, shown
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation import bag_permutation_importance
-from unbag.evaluation.columns import column_names
+from unbag.evaluation.label_shift import column_names
 from unbag.model_selection.fitted import last_step, names_behind
 from unbag.models.mixed import LLPClassifier
 from unbag.reports.drawing import BLUE, CLASS_COLOURS, GREY, ORANGE, SinglePicture, add_legend

@@ -13,8 +13,7 @@ from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.evaluation.columns import Columns, read_columns
-from unbag.evaluation.label_shift import LabelShiftTest, columns_test
+from unbag.evaluation.label_shift import Columns, LabelShiftTest, columns_test, read_columns
 from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, SinglePicture, add_legend
 
 _NAMED = 3
@@ -121,7 +120,7 @@ class LabelShiftDisplay(SinglePicture):
         Parameters
         ----------
         columns : Columns
-            The columns, as `unbag.evaluation.columns.read_columns` gives them.
+            The columns, as `unbag.evaluation.label_shift.read_columns` gives them.
         y : structured array from `unbag.bag_target`
             The bag of each instance and its proportions.
         test : LabelShiftTest

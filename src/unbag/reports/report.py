@@ -312,6 +312,6 @@ def _show_checks(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
             if len(check.worst_column.names) == 1
             else None,
         )
-        for check in evaluation.checks
+        for check in evaluation.rows.checks
         if check.worst_column is not None and not isinstance(check.test, str)
     ]

@@ -148,7 +148,7 @@ def assumption_section(
         )
     ]
     tables: list[NumberTable] = []
-    for check in evaluation.checks:
+    for check in evaluation.rows.checks:
         what, test = check.what, check.test
         if isinstance(test, str):
             findings.append(Finding(f"{what} could not be tested: {test}", "note"))
