@@ -12,13 +12,19 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
-from unbag.evaluation.curves import roc_curve
-from unbag.evaluation.measures import plain_estimate
+from unbag.evaluation.curves import roc_rates
+from unbag.evaluation.measures import make_sample, plain_estimate
 from unbag.weights import decontamination_weights
 
 roc_auc_score, balanced_accuracy_score, corrected_risk = (
     partial(plain_estimate, name) for name in ("roc_auc", "balanced_accuracy", "corrected_risk")
 )
+
+
+def roc_curve(y, scores):
+    (fpr, tpr), thresholds = roc_rates(make_sample(y, scores, binary="The ROC curve"))
+    return fpr, tpr, thresholds
+
 
 RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=120) < 0.3).astype(int)

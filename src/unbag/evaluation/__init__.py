@@ -6,7 +6,7 @@ h = 1[f(x) > t] the rates of the ROC curve. `evaluate` checks label shift and co
 and reports the estimate of the assumption that the bags do not contradict.
 """
 
-from unbag.evaluation.curves import best_threshold, brier_score_loss, calibration_curve, roc_curve
+from unbag.evaluation.curves import best_threshold, brier_score_loss, calibration_curve
 from unbag.evaluation.drift import make_monitoring_reference
 from unbag.evaluation.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.held_out import cross_fit
@@ -40,6 +40,5 @@ __all__ = [
     "make_monitoring_reference",
     "monitor",
     "required_labels",
-    "roc_curve",
     "sample_rows_to_label",
 ]

@@ -19,6 +19,7 @@ from unbag._checks import check_choice, check_count
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import (
+    Brier,
     Sample,
     cell_shares,
     check_cost,
@@ -29,42 +30,6 @@ from unbag.evaluation.measures import (
 from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes, weigh
 from unbag.evaluation.uncertainty import Uncertainty
 from unbag.weights import decontamination_weights
-
-
-def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Estimate the ROC curve of the scores from bags alone.
-
-    Parameters
-    ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,)
-        Decision function of every instance.
-
-    Returns
-    -------
-    fpr, tpr : ndarray
-        Estimated rates of false and of true positives among scores at or above each threshold.
-        They need not rise steadily, because some weights are negative.
-    thresholds : ndarray
-        Decreasing, the first one infinite.
-
-    Examples
-    --------
-    >>> from unbag import bag_target
-    >>> from unbag.evaluation import roc_curve
-    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
-    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
-    >>> fpr, tpr, thresholds = roc_curve(y, scores)
-    >>> thresholds
-    array([ inf,  2. ,  1.5,  1. ,  0.5, -1. , -1.5, -2. ])
-    >>> fpr.round(3) + 0.0
-    array([ 0.   , -0.125, -0.25 ,  0.125,  0.375,  0.75 ,  0.625,  1.   ])
-    >>> tpr.round(3) + 0.0
-    array([0.   , 0.375, 0.75 , 0.625, 0.875, 0.75 , 1.125, 1.   ])
-    """
-    rates, thresholds = _rates(make_sample(y, scores, binary="The ROC curve"))
-    return rates[0], rates[1], thresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +48,7 @@ _GRID = np.linspace(0, 1, 101)
 
 def make_roc_band(sample: Sample, uncertainty: Uncertainty) -> RocBand:
     """Estimate the ROC curve of a sample with its band, under label shift."""
-    curve = _tpr_at_grid(*_rates(sample)[0])
+    curve = _tpr_at_grid(*roc_rates(sample)[0])
     sample = sample.with_labelled_rows_apart()
     # from the highest scores down
     draws = uncertainty.draw_class_means(
@@ -101,7 +66,7 @@ def posterior_roc_band(
 ) -> RocBand:
     """Estimate the ROC curve for a range of κ (`unbag.evaluation.sensitivity`)."""
     curves = [
-        _tpr_at_grid(*_rates(weigh(sample, held_out.posteriors(kappa)))[0]) for kappa in kappas
+        _tpr_at_grid(*roc_rates(weigh(sample, held_out.posteriors(kappa)))[0]) for kappa in kappas
     ]
     low, high = np.min(curves, axis=0), np.max(curves, axis=0)
     return RocBand(_GRID, curves[1], low, high, confidence_level)
@@ -150,7 +115,7 @@ def best_threshold(
     table = check_cost(cost, sample.bags)
     # what one more instance above the threshold adds, by class
     charge = prior * (table[:, 1] - table[:, 0])
-    rates, thresholds = _rates(sample)
+    rates, thresholds = roc_rates(sample)
     return float(_between(thresholds)[int(np.argmin(charge @ rates))])
 
 
@@ -168,8 +133,11 @@ def _tpr_at_grid(fpr: Floats, tpr: Floats) -> Floats:
     return np.interp(_GRID, x, y)
 
 
-def _rates(sample: Sample) -> tuple[Floats, Floats]:
-    """Estimated share of each class at or above every distinct score, from none to all."""
+def roc_rates(sample: Sample) -> tuple[Floats, Floats]:
+    """Estimated rates at or above every distinct score, and these scores, from none to all.
+
+    They need not rise steadily, because some weights are negative.
+    """
     sample.check_order()
     order = np.argsort(-sample.scores, kind="stable")
     ordered = sample.scores[order]
@@ -309,15 +277,12 @@ def brier_score_loss(y: Any, probabilities: ArrayLike, *, class_prior: Any = "em
     >>> brier_score_loss([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])
     0.25
     """
-    bags, predicted_p = _check_probabilities(y, probabilities)
-    if predicted_p.ndim == 1:
+    bags, p = _check_probabilities(y, probabilities)
+    if p.ndim == 1:
         _column(bags, None)
-        predicted_p = np.column_stack([1 - predicted_p, predicted_p])
-    distance = np.sum(predicted_p**2, axis=1) - 2 * predicted_p.T + 1
-    means = np.sum(bags.means(distance) * decontamination_weights(bags).T, axis=1)
-    score = float(resolve_class_prior(class_prior, bags.class_shares) @ means)
-    # two classes count every error twice
-    return score / 2 if bags.n_classes == 2 else score
+    elif bags.n_classes == 2:
+        p = p[:, 1]
+    return Brier(class_prior=class_prior).value(Sample(bags, p, "probabilities"))
 
 
 def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats]:

@@ -35,6 +35,7 @@ from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import (
     F1,
     Area,
+    Brier,
     ByClassMeans,
     Cost,
     Measure,
@@ -44,7 +45,6 @@ from unbag.evaluation.measures import (
     Risk,
     Sample,
     check_cost,
-    check_probabilities_range,
     get_measure,
     make_sample,
 )
@@ -157,25 +157,6 @@ class RankArea(ByClassMeans):
     def of_means(self, means: Floats, bags: Bags) -> Any:  # noqa: ARG002
         """Area for given class means."""
         return 0.5 + means[..., 1, 0] - means[..., 0, 0]
-
-    def gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
-        """Slope in each class mean."""
-        return np.array([[-1.0], [1.0]])
-
-
-@dataclass(frozen=True)
-class Brier(Risk):
-    """Mean squared distance of probabilities from labels, half of it for two classes."""
-
-    class_prior: Any = "empirical"
-
-    def statistics(self, sample: Sample) -> Floats:
-        """Squared distance from each class."""
-        p = sample.scores
-        check_probabilities_range(p)
-        if p.ndim == 1:
-            return np.stack([p**2, (1 - p) ** 2])
-        return np.sum(p**2, axis=1) - 2 * p.T + 1
 
 
 def in_these_rows(measure: Measure) -> ByClassMeans:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -43,6 +43,9 @@ from unbag.weights import decontamination_weights
 
 # Cells of scores in which resampled ROC curves are counted.
 _MAX_CELLS = 200
+
+# Of class means, for slopes by finite differences.
+_STEP = 1e-5
 
 # --- scored rows ----------------------------------------------------------------------------------
 
@@ -117,7 +120,12 @@ def make_sample(
 ) -> Sample:
     """Check scores against the bags they belong to."""
     bags = check_bag_target(y)
-    values = _as_numbers(scores)
+    try:
+        values = np.asarray(scores, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "Scores must be numbers; give model.decision_function(X), not model.predict(X)."
+        ) from None
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim not in (1, 2) or len(values) != bags.n_instances:
@@ -132,14 +140,9 @@ def make_sample(
     kind: ScoreKind = "scores" if trusted or values.ndim == 2 else _kind(values, bags.classes)
     if values.ndim == 2 and bags.n_classes == 2:
         values = values[:, 1] - values[:, 0]
-    check_finite(values)
-    return Sample(bags, values, kind)
-
-
-def check_finite(scores: Floats) -> None:
-    """Refuse scores that are no numbers."""
-    if not np.isfinite(scores).all():
+    if not np.isfinite(values).all():
         raise ValueError("Scores must be finite numbers.")
+    return Sample(bags, values, kind)
 
 
 def check_probabilities_range(probabilities: Floats) -> None:
@@ -151,15 +154,6 @@ def check_probabilities_range(probabilities: Floats) -> None:
 def as_columns(scores: Floats) -> Floats:
     """Scores of two classes as a column for each, which nobody takes for probabilities."""
     return np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
-
-
-def _as_numbers(scores: ArrayLike) -> Floats:
-    try:
-        return np.asarray(scores, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "Scores must be numbers; give model.decision_function(X), not model.predict(X)."
-        ) from None
 
 
 def _kind(values: Floats, classes: NDArray[Any]) -> ScoreKind:
@@ -249,23 +243,11 @@ class ByClassMeans(Measure):
     def of_means(self, means: Floats, bags: Bags) -> Any:
         """Measure for class means of shape (..., n_classes, n_statistics)."""
 
-    @abstractmethod
     def gradient(self, means: Floats, bags: Bags) -> Floats:
         """Slope of the measure in each class mean: shape (n_classes, n_statistics)."""
-
-
-def predicted_shares(sample: Sample, threshold: float) -> Floats:
-    """How far each instance is predicted to be of each class: (n_classes, n_instances).
-
-    A score equal to the threshold counts half for either class. With one column of scores per
-    class, the class with the largest score is predicted.
-    """
-    scores = sample.scores
-    if scores.ndim == 1:
-        sample.check_threshold(threshold)
-        above = (scores > threshold) + 0.5 * (scores == threshold)
-        return np.stack([1 - above, above])
-    return (scores.argmax(axis=1) == np.arange(scores.shape[1])[:, None]).astype(float)
+        steps = _STEP * np.eye(means.size).reshape(-1, *means.shape)
+        rise = self.of_means(means + steps, bags) - self.of_means(means - steps, bags)
+        return np.reshape(rise, means.shape) / (2 * _STEP)
 
 
 @dataclass(frozen=True)
@@ -275,8 +257,17 @@ class OfConfusion(ByClassMeans):
     threshold: float = 0.0
 
     def statistics(self, sample: Sample) -> Floats:
-        """How far an instance is predicted to be of each class."""
-        return predicted_shares(sample, self.threshold)
+        """How far each instance is predicted to be of each class: (n_classes, n_instances).
+
+        A score equal to the threshold counts half for either class. With one column of scores per
+        class, the class with the largest score is predicted.
+        """
+        scores = sample.scores
+        if scores.ndim == 2:
+            return (scores.argmax(axis=1) == np.arange(scores.shape[1])[:, None]).astype(float)
+        sample.check_threshold(self.threshold)
+        above = (scores > self.threshold) + 0.5 * (scores == self.threshold)
+        return np.stack([1 - above, above])
 
 
 @dataclass(frozen=True)
@@ -289,12 +280,6 @@ class Rate(OfConfusion):
     def of_means(self, means: Floats, bags: Bags) -> Any:
         """Measure for given class means."""
         return means[..., _class_number(self.actual, bags), _class_number(self.predicted, bags)]
-
-    def gradient(self, means: Floats, bags: Bags) -> Floats:
-        """Slope in each class mean."""
-        slope = np.zeros_like(means)
-        slope[_class_number(self.actual, bags), _class_number(self.predicted, bags)] = 1.0
-        return slope
 
 
 @dataclass(frozen=True)
@@ -323,10 +308,6 @@ class Cost(OfConfusion):
         charge = np.sum(self._charges(bags) * means, axis=(-2, -1))
         return 1 - charge if self.complement else charge
 
-    def gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
-        """Slope in each class mean."""
-        return (-1.0 if self.complement else 1.0) * self._charges(bags)
-
 
 @dataclass(frozen=True)
 class Precision(OfConfusion):
@@ -338,24 +319,14 @@ class Precision(OfConfusion):
     # β² of (1 + β²) π M/(β² π + P(predicted)), the measure F_β, which for β = 0 is the precision
     _recall_counts: ClassVar[int] = 0
 
-    def _parts(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
+    def of_means(self, means: Floats, bags: Bags) -> Any:
+        """Measure for given class means; not a number where nothing is predicted positive."""
         prior = resolve_class_prior(self.class_prior, bags.class_shares)
         joint = prior * means[..., _class_number(self.positive, bags)]
         top = (1 + self._recall_counts) * joint[..., self.positive]
-        return prior, top, self._recall_counts * prior[self.positive] + joint.sum(axis=-1)
-
-    def of_means(self, means: Floats, bags: Bags) -> Any:
-        """Measure for given class means."""
-        _, top, bottom = self._parts(means, bags)
-        return _ratio(top, bottom)
-
-    def gradient(self, means: Floats, bags: Bags) -> Floats:
-        """Slope in each class mean."""
-        prior, top, bottom = self._parts(means, bags)
-        own = (1 + self._recall_counts) * (np.arange(len(prior)) == self.positive)
-        slope = np.zeros_like(means)
-        slope[:, self.positive] = prior * (_ratio(own, bottom) - _ratio(top, bottom**2))
-        return slope
+        bottom = self._recall_counts * prior[self.positive] + joint.sum(axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(bottom == 0, np.nan, np.divide(top, bottom))
 
 
 class F1(Precision):
@@ -389,9 +360,20 @@ class Risk(ByClassMeans):
         prior = resolve_class_prior(self.class_prior, bags.class_shares)
         return np.diagonal(means, axis1=-2, axis2=-1) @ prior
 
-    def gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
-        """Slope in each class mean."""
-        return np.diag(resolve_class_prior(self.class_prior, bags.class_shares))
+
+@dataclass(frozen=True)
+class Brier(Risk):
+    """Mean squared distance of probabilities from labels, half of it for two classes."""
+
+    class_prior: Any = "empirical"
+
+    def statistics(self, sample: Sample) -> Floats:
+        """Squared distance from each class."""
+        p = sample.scores
+        check_probabilities_range(p)
+        if p.ndim == 1:
+            return np.stack([p**2, (1 - p) ** 2])
+        return np.sum(p**2, axis=1) - 2 * p.T + 1
 
 
 @dataclass(frozen=True)
@@ -459,12 +441,6 @@ def _class_number(number: int, bags: Bags) -> int:
             f"There is no class number {number}; they go from 0 to {bags.n_classes - 1}."
         )
     return number
-
-
-def _ratio(top: Any, bottom: Any) -> Any:
-    """Quotient; not a number where nothing is predicted positive."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(bottom == 0, np.nan, np.divide(top, bottom))
 
 
 def check_cost(cost: Any, bags: Bags) -> Floats:
@@ -542,8 +518,6 @@ def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
 
 # --- scorers --------------------------------------------------------------------------------------
 
-ScorerFunction = Callable[[Any, Any, Any], float]
-
 
 def mean_log_likelihood(bags: Bags, log_odds: Floats) -> float:
     """Log-likelihood of the counts of bags, per row."""
@@ -562,49 +536,14 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     return mean_log_likelihood(check_bag_target(y), log_odds_of(probabilities))
 
 
-def corrected_risk_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Score by the corrected logistic risk with balanced classes, negated."""
-    return -_value(Risk(), estimator, X, y)
+def _score_by(measure: Measure, sign: float, estimator: Any, X: Any, y: Any) -> float:
+    return sign * measure.value(make_sample(y, estimator.decision_function(X), trusted=True))
 
 
-def balanced_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Score by the label-free balanced accuracy."""
-    return _value(Cost(complement=True), estimator, X, y)
-
-
-def roc_auc_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Score by the label-free area under the ROC curve; of several classes, the mean of each class against the rest."""
-    sample = _sample(estimator, X, y)
-    n_classes = sample.bags.n_classes
-    if n_classes == 2:
-        return Area().value(sample)
-    return float(np.mean([Area().value(_against_rest(sample, c)) for c in range(n_classes)]))
-
-
-def _against_rest(sample: Sample, c: int) -> Sample:
-    """One class as positives, all others as negatives, by the log-odds of the class."""
-    others = np.delete(sample.scores, c, axis=1)
-    scores = sample.scores[:, c] - np.logaddexp.reduce(others, axis=1)
-    bags, side = sample.bags, np.zeros((sample.bags.n_classes, 2))
-    side[:, 0], side[c] = 1.0, (0.0, 1.0)
-    noise = None if bags.noise is None else side.T @ bags.noise @ side
-    two = replace(
-        bags, proportions=bags.proportions @ side, classes=np.arange(2), noise=noise, names=None
-    )
-    return Sample(two, scores)
-
-
-def _sample(estimator: Any, X: Any, y: Any) -> Sample:
-    return make_sample(y, estimator.decision_function(X), trusted=True)
-
-
-def _value(measure: Measure, estimator: Any, X: Any, y: Any) -> float:
-    return measure.value(_sample(estimator, X, y))
-
-
-SCORERS: dict[str, ScorerFunction] = {
+SCORERS: dict[str, Callable[[Any, Any, Any], float]] = {
     "log_likelihood": log_likelihood_scorer,
-    "corrected_risk": corrected_risk_scorer,
-    "balanced_accuracy": balanced_accuracy_scorer,
-    "roc_auc": roc_auc_scorer,
+    # with the logistic loss and balanced classes
+    "corrected_risk": partial(_score_by, Risk(), -1.0),
+    "balanced_accuracy": partial(_score_by, Cost(complement=True), 1.0),
+    "roc_auc": partial(_score_by, Area(), 1.0),
 }
