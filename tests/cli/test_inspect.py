@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 from unbag import check_bag_target
 from unbag.bags.frames import bags_from_frame
 from unbag.evaluation import cross_fit
-from unbag.evaluation.bag_effects import effect_of_scores
+from unbag.evaluation.bag_effects import estimate_bag_effect
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.tables import make_classifier
 from unbag.tables.persistence import describe_model
@@ -67,7 +68,7 @@ def test_effects_of_bags_are_those_of_a_linear_model(call, tmp_path):
     X, y = bags_from_frame(*map(pd.read_csv, tables), on="shop", positives="buyers")
     scores = cross_fit(make_classifier("linear"), X, y).log_odds
     bags = check_bag_target(y)
-    effect = effect_of_scores(bags, scores, bags.class_shares)
+    effect = estimate_bag_effect(bags, np.stack([expit(-scores), expit(scores)]))
     assert found["variance"] == pytest.approx(effect.variance, rel=1e-6)
     assert [found["low"], found["high"]] == pytest.approx([effect.low, effect.high], rel=1e-6)
     assert found["summary"] == str(effect)

@@ -14,7 +14,6 @@ from unbag.evaluation.bag_effects import (
     BagEffect,
     describe_effect,
     effect_of_means,
-    effect_of_scores,
     estimate_bag_effect,
 )
 
@@ -229,18 +228,6 @@ def test_the_expected_slope_under_label_shift_is_found():
     # and its own standard error is right, up to the error of variances over 60 draws
     stated = np.sqrt(np.mean([effect.slope_error**2 for effect in found]))
     assert stated == pytest.approx(slopes.std(), rel=0.3)
-
-
-@pytest.mark.parametrize("prior", [(0.5, 0.5), (0.9, 0.1)])
-def test_scores_at_any_prior_are_moved_to_the_pooled_shares(prior):
-    bags, probabilities = under_label_shift(0)
-    scores = logit(probabilities[1]) - logit(bags.class_shares[1]) + logit(prior[1])
-    table = np.column_stack([scores, 2 * scores])
-    expected = estimate_bag_effect(bags, probabilities)
-    for given in (scores, table):
-        found = effect_of_scores(bags, given, np.array(prior))
-        assert found.slope == pytest.approx(expected.slope)
-        assert found.variance == pytest.approx(expected.variance, abs=1e-12)
 
 
 # --- words --------------------------------------------------------------------------------------

@@ -145,9 +145,9 @@ THREE_MEASURES = [
     ("accuracy", {"class_prior": (0.7, 0.2, 0.1)}, True),
     ("cost", {"cost": [[0, 3, 3], [1, 0, 1], [5, 5, -1]]}, True),
     ("cost", {"cost": [[0, 3, 1], [1, 0, 2], [5, 4, 0]]}, False),
-    ("precision", {"positive": 2}, True),
+    ("precision", {"positive": 2}, False),
     ("precision", {"positive": 2, "class_prior": "balanced"}, False),
-    ("f1", {"positive": 1}, True),
+    ("f1", {"positive": 1}, False),
     ("f1", {"positive": 1, "class_prior": (0.2, 0.2, 0.6)}, False),
     ("corrected_risk", {}, False),
 ]

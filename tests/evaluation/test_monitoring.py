@@ -217,7 +217,7 @@ def test_under_label_shift_other_proportions_leave_the_line_where_it_is():
     )
     model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(first.X, first.y)
     reference = make_monitoring_reference(model, first.X, first.y)
-    assert reference.shift_type == "label_shift"
+    assert reference.classes[0].line.direction == "label_shift"
     found = monitor(model, more.X, more.y, reference=reference)
     assert found.verdict == "prior_shift"
     assert found.alarms["totals"]

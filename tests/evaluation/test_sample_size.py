@@ -36,6 +36,11 @@ def worth(y, bag_model="instances"):
         return effective_sample_size(y, cluster_by_bag=bag_model == "bags")
 
 
+def difference(found, shares):
+    """Labelled rows for the difference between two class means: one over its variance."""
+    return found.n_effective * np.prod(shares)
+
+
 @st.composite
 def some_counts(draw, max_classes=2, min_size=1):
     """Counts of bags whose proportions differ in all directions."""
@@ -64,9 +69,9 @@ def test_labels_are_worth_their_number(classes, bag_model):
     assert found.n_effective == pytest.approx(len(labels))
     assert list(found.classes) == classes
     assert (found.n_bags, found.n_instances) == (0, len(labels))
-    assert (found.if_split, found.warning) == ({}, None)
+    assert found.warning is None
     if len(classes) == 2:
-        assert found.n_effective_difference == pytest.approx(40 * 80 / 120)
+        assert difference(found, [1 / 3, 2 / 3]) == pytest.approx(40 * 80 / 120)
 
 
 def test_pure_bags_are_worth_their_labels():
@@ -75,7 +80,6 @@ def test_pure_bags_are_worth_their_labels():
     )
     np.testing.assert_allclose(found.rows_per_class, [42, 29, 25])
     assert found.fraction_of_labels == pytest.approx(1)
-    np.testing.assert_allclose(found.if_split["fraction_of_labels"], 1)
 
 
 def test_labelled_rows_add_to_the_information_matrix_one_by_one():
@@ -90,7 +94,6 @@ def test_labelled_rows_add_to_the_information_matrix_one_by_one():
     named = [str(bag).startswith("rows") for bag in found.by_bag["bag"]]
     part = found.by_bag["share"][named].sum()
     assert f"{100 * part:.0f}% of the information is in the labelled rows" in found.summary
-    np.testing.assert_array_equal(found.if_split["n_bags"][[0, -1]], [2, 80])
 
 
 # --- formulas -----------------------------------------------------------------------------------
@@ -104,7 +107,7 @@ def test_two_classes_by_hand(counts):
     gamma = counts[:, 1] / n
     mean = counts[:, 1].sum() / n.sum()
     parts = n * (gamma - mean) ** 2
-    assert found.n_effective_difference == pytest.approx(parts.sum())
+    assert difference(found, [1 - mean, mean]) == pytest.approx(parts.sum())
     assert found.fraction_of_labels == pytest.approx(parts.sum() / (n.sum() * mean * (1 - mean)))
     assert found.n_effective == pytest.approx(found.fraction_of_labels * n.sum())
     order = np.argsort(found.by_bag["bag"])
@@ -148,8 +151,8 @@ def test_variance_of_class_means_over_resampled_bags(n_classes, bag_model):
         found = worth(drawn.y, bag_model)
         squares.append(error**2 * found.rows_per_class)
         if n_classes == 2:
-            difference = (error[:, 1] - error[:, 0]) ** 2 * found.n_effective_difference
-            squares.append(np.column_stack([difference, difference]))
+            apart = (error[:, 1] - error[:, 0]) ** 2 * difference(found, bags.class_shares)
+            squares.append(np.column_stack([apart, apart]))
     # 2,400 squares of standard normal variables, or more
     np.testing.assert_allclose(np.concatenate(squares).mean(axis=0), 1, atol=4 * (2 / 2400) ** 0.5)
 
@@ -183,8 +186,6 @@ def test_one_more_bag_never_lowers_the_information(bag_model, counts, more):
     before = worth(target(counts), bag_model)
     after = worth(target([*counts, more]), bag_model)
     assert (after.rows_per_class >= before.rows_per_class * (1 - 1e-9)).all()
-    if counts.shape[1] == 2:
-        assert after.n_effective_difference >= before.n_effective_difference * (1 - 1e-9)
 
 
 @given(counts=some_counts(max_classes=3, min_size=2), data=st.data())
@@ -241,59 +242,9 @@ def test_noise_lowers_the_information_the_more_the_larger_it_is(n_classes):
         assert (less.rows_per_class < more.rows_per_class).all()
         assert less.fraction_of_labels < more.fraction_of_labels
     assert found[-1].by_bag["share"].sum() == pytest.approx(1)
-    assert found[-1].if_split == {}
 
 
 # --- pairs and merging --------------------------------------------------------------------------
-
-
-# --- finer bags ---------------------------------------------------------------------------------
-
-
-@given(counts=some_counts(max_classes=3, min_size=2))
-@settings(max_examples=40, deadline=None)
-def test_finer_bags_are_worth_more_up_to_all_labels(counts):
-    found = worth(target(counts))
-    finer = found.if_split
-    rows = np.column_stack([finer[f"rows of {c}"] for c in found.classes])
-    np.testing.assert_allclose(rows[0], found.rows_per_class)
-    np.testing.assert_allclose(rows[-1], counts.sum(axis=0))
-    assert finer["fraction_of_labels"][0] == pytest.approx(found.fraction_of_labels)
-    assert finer["fraction_of_labels"][-1] == pytest.approx(1)
-    np.testing.assert_allclose(
-        finer["n_effective"], finer["fraction_of_labels"] * found.n_instances
-    )
-    for column in (*rows.T, finer["fraction_of_labels"], finer["n_bags"]):
-        assert (np.diff(column) >= -1e-9 * column[:-1]).all()
-    assert finer["n_bags"][0] == len(counts)
-    assert finer["n_bags"][-1] == counts.sum()
-    assert finer["pieces"][-1] == counts.sum(axis=1).max()
-    np.testing.assert_allclose(finer["mean_size"] * finer["n_bags"], counts.sum())
-
-
-def test_finer_bags_by_cutting_them_at_random():
-    counts = np.array([[10, 2], [4, 8], [5, 7], [11, 1], [3, 3]])
-    rng = np.random.default_rng(0)
-    bag = np.repeat(np.arange(5), counts.sum(axis=1))
-    labels = np.concatenate([np.repeat([0, 1], c) for c in counts])
-    worths = []
-    for _ in range(150):
-        shuffled = rng.permutation(len(bag))
-        order = shuffled[np.argsort(bag[shuffled], kind="stable")]
-        place = np.arange(len(bag)) - np.searchsorted(bag, bag)
-        # unequal pieces, for the formula holds for any
-        piece = 4 * bag + np.searchsorted([1, 2, 4], place, side="right")
-        share = np.bincount(piece, labels[order])[piece] / np.bincount(piece)[piece]
-        worths.append(worth(bag_target(piece, share)).n_effective)
-    finer = worth(target(counts)).if_split
-    expected = finer["n_effective"][finer["pieces"] == 4].item()
-    error = np.std(worths) / np.sqrt(len(worths))
-    assert abs(np.mean(worths) - expected) < 4 * error
-
-
-def test_a_single_row_of_unknown_label_would_be_known_in_finer_bags():
-    y = bag_target([1, 2, 2, 3, 3], {1: 0.5, 2: 0.0, 3: 0.5})
-    assert worth(y).if_split["fraction_of_labels"][-1] == pytest.approx(1)
 
 
 # --- words and tables ---------------------------------------------------------------------------
@@ -306,7 +257,7 @@ def test_bags_that_are_alike_are_warned_of():
     assert len(caught) == 1
     assert found.warning == str(caught[0].message)
     assert "if 0 and 1 differed" in found.warning
-    assert found.n_effective_difference < 8
+    assert difference(found, [0.69, 0.31]) < 8
     assert "little information" in str(found)
 
 
@@ -344,7 +295,6 @@ def test_summary_of_many_classes_names_the_extremes():
     low, high = found.rows_per_class.argmin(), found.rows_per_class.argmax()
     assert f"(class {low}) to " in found.summary
     assert f"(class {high}) labelled rows" in found.summary
-    assert found.n_effective_difference is None
 
 
 def test_frames_hold_the_tables():
@@ -356,11 +306,8 @@ def test_frames_hold_the_tables():
     ]  # fmt: skip
     assert len(frame) == 12
     assert frame["share"].is_monotonic_decreasing
-    assert list(found.frame("if_split")["pieces"]) == [1, 2, 4, 8, 16, 20]
     assert repr(found) == str(found)
     assert "most informative" in str(found)
-    with pytest.raises(ValueError, match="'by_bag', 'if_split', not 'bags'"):
-        found.frame("bags")
 
 
 def test_frame_without_pandas(monkeypatch):
@@ -372,8 +319,7 @@ def test_frame_without_pandas(monkeypatch):
 def test_large_bags_are_counted_without_overflow():
     counts = {1: 10**5, 2: 3 * 10**5}
     found = effective_sample_size(bag_target(np.repeat([1, 2], 4 * 10**5), counts=counts))
-    assert found.n_effective_difference == pytest.approx(2 * 4e5 * 0.25**2)
-    assert len(found.if_split["pieces"]) == 20
+    assert difference(found, [0.5, 0.5]) == pytest.approx(2 * 4e5 * 0.25**2)
 
 
 # --- mistakes -----------------------------------------------------------------------------------

@@ -38,103 +38,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtri
 
-from unbag._arrays import Bools, Floats
-from unbag._outputs import by_output
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-from unbag.bags.priors import probabilities_of
 from unbag.defaults import FEWEST_BAGS, LEAST_CONTRAST
-from unbag.weights import pooled_shares
 
 # Estimates settle within a few rounds; a variance changes by less than this, relative to sampling.
-MOST_ROUNDS = 50
-SETTLED = 1e-6
+_MOST_ROUNDS = 50
+_SETTLED = 1e-6
 
 # Variances below are rounding.
-ROUNDING = 1e-12
-
-# Shares of classes that bags do not hold at all.
-_LEAST_SHARE = 1e-9
+_ROUNDING = 1e-12
 
 # Dispersions below this are described as one.
 _NOTABLE_DISPERSION = 1.005
 
-# Of many rows there is no room for the probabilities of all.
-_ROWS_AT_A_TIME = 2**18
-
-
-@dataclass(frozen=True, eq=False)
-class BagMoments:
-    """Bag proportions and mean held-out probabilities, scaled to unit variance per class."""
-
-    sizes: NDArray[np.int64]  # (n_bags,)
-    apart: Floats  # (n_bags, n_classes); γ_b and p̂_b less the means of all
-    explained: Floats  # (n_bags, n_classes); γ_b and p̂_b less the means of all
-    sampling: Floats  # (n_bags,)
-    noise: Floats  # (n_bags,)
-
-    def slope(self, weights: Floats) -> float:
-        """β of least squares."""
-        along = weights @ (self.explained**2).sum(axis=1)
-        return float(weights @ (self.apart * self.explained).sum(axis=1) / max(along, ROUNDING))
-
-    def squares(self, slope: float) -> Floats:
-        """d_b."""
-        found: Floats = ((self.apart - slope * self.explained) ** 2).sum(axis=1)
-        return found
-
-    def sampling_variance(self, slope: float) -> Floats:
-        """e_b."""
-        return slope * self.sampling + self.noise
-
-
-def standardise_bags(
-    bags: Bags, means: Floats, variances: Floats, used: Bools | slice = slice(None)
-) -> BagMoments:
-    """Standardise proportions and means of p and p(1 − p), for the bags that are used."""
-    sizes = bags.sizes[used]
-    q = np.clip(bags.class_shares, 1e-6, None)
-    scale = np.sqrt(q * (len(q) - 1))
-    centre, noise = q, np.zeros(len(sizes))
-    if bags.noise is not None:
-        # of noisy counts alone, the mean of probabilities is known less well than q
-        centre = sizes @ means[used] / sizes.sum()
-        noise = (np.einsum("bcc->bc", bags.noise[used]) / scale**2).sum(axis=1)
-    return BagMoments(
-        sizes=sizes,
-        apart=(bags.proportions[used] - q) / scale,
-        explained=(means[used] - centre) / scale,
-        sampling=(variances[used] / scale**2).sum(axis=1) / sizes,
-        noise=noise,
-    )
-
-
-def _offset_to_shares(bags: Bags, class_prior: Floats, n_outputs: int) -> Floats:
-    """Offset that moves scores (n_outputs, n_instances) to the overall class prior."""
-    shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
-    offset = np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
-    return (offset[1:] - offset[:1] if n_outputs == 1 else offset)[:, None]
-
-
-def means_at_prior(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Floats, Floats]:
-    """Means over bags of p and p(1 − p) there, (n_bags, n_classes), some rows at a time."""
-    offset = _offset_to_shares(bags, class_prior, len(scores))
-    means, variances = np.zeros((2, bags.n_bags, bags.n_classes))
-    for start in range(0, bags.n_instances, _ROWS_AT_A_TIME):
-        some = slice(start, start + _ROWS_AT_A_TIME)
-        index = bags.index[some]
-        for c, p in enumerate(probabilities_of(scores[:, some] + offset)):
-            means[:, c] += np.bincount(index, p, bags.n_bags)
-            variances[:, c] += np.bincount(index, p * (1 - p), bags.n_bags)
-    return means / bags.sizes[:, None], variances / bags.sizes[:, None]
-
-
 # Half the width of a 95% interval, in standard errors, and what lies beyond each of its ends.
 NORMAL_95, _TAIL = 1.959964, 0.025
-
 
 ShiftType = Literal["covariate_shift", "label_shift"]
 
@@ -155,12 +77,12 @@ class BagEffect:
     @property
     def significant(self) -> bool:
         """Whether the interval excludes 0."""
-        return self.low > ROUNDING
+        return self.low > _ROUNDING
 
     @property
     def z_value(self) -> float:
         """Variance over its standard error, as far as the upper limit shows that."""
-        return float(NORMAL_95 * self.variance / max(self.high - self.variance, ROUNDING))
+        return float(NORMAL_95 * self.variance / max(self.high - self.variance, _ROUNDING))
 
     @property
     def spread(self) -> float:
@@ -218,15 +140,80 @@ class BagEffect:
 
 
 def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
-    """Estimate the variance of bag effects from held-out probabilities."""
-    return effect_of_means(
-        bags, bags.means(probabilities).T, bags.means(probabilities * (1 - probabilities)).T
+    """Estimate the variance of bag effects from held-out probabilities: (n_classes, n_instances).
+
+    They are at the overall class prior, by models that were trained without the row's bag.
+    """
+    p = np.asarray(probabilities)
+    return effect_of_means(bags, bags.means(p).T, bags.means(p * (1 - p)).T)
+
+
+def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
+    """Estimate the same from the means of p and p(1 − p) over bags: (n_bags, n_classes)."""
+    used, q = ~bags.labelled, np.clip(bags.class_shares, 1e-6, None)
+    # what is reported is about the second of two classes, the largest of several
+    focus = float(q[1] if len(q) == 2 else q.max())
+    if used.sum() < FEWEST_BAGS:
+        return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
+    sizes, scale = bags.sizes[used], np.sqrt(q * (len(q) - 1))
+    centre, noise = q, np.zeros(len(sizes))
+    if bags.noise is not None:
+        # of noisy counts alone, the mean of probabilities is known less well than q
+        centre = sizes @ means[used] / sizes.sum()
+        noise = (np.einsum("bcc->bc", bags.noise[used]) / scale**2).sum(axis=1)
+    # γ_b and p̂_b less the means of all, in units in which each class has the same variance
+    apart, explained = (bags.proportions[used] - q) / scale, (means[used] - centre) / scale
+    sampling = (variances[used] / scale**2).sum(axis=1) / sizes
+    along, both = (explained**2).sum(axis=1), (apart * explained).sum(axis=1)
+
+    def fit(slope: float, variance: float) -> tuple[Floats, float]:
+        """Weights 1/(e_b + τ²), and the β of least squares by them."""
+        weights = 1 / (slope * sampling + noise + variance + _ROUNDING)
+        return weights, float(weights @ both / max(weights @ along, _ROUNDING))
+
+    def squares(slope: float) -> Floats:
+        """d_b."""
+        return np.asarray(((apart - slope * explained) ** 2).sum(axis=1))
+
+    variance, slope = 0.0, 1.0
+    for _ in range(_MOST_ROUNDS):
+        weights, unconstrained = fit(slope, variance)
+        slope = max(1.0, unconstrained)
+        excess = squares(slope) - (slope * sampling + noise)
+        new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
+        settled = abs(new - variance) <= _SETTLED * (new + float(sampling.mean()))
+        variance = new
+        if settled:
+            break
+    degrees = (len(sizes) - 2) * (len(q) - 1)
+    least = float(chdtri(degrees, 1 - _TAIL)) / (len(q) - 1)
+
+    def too_large(candidate: float) -> float:
+        """Whether squares are as small as by the Q-profile's limit, by their excess over it."""
+        by, own = fit(slope, candidate)
+        return float(by @ squares(max(1.0, own))) - least
+
+    largest = 1.0
+    if too_large(1.0) < 0:
+        largest = float(brentq(too_large, 0.0, 1.0)) if too_large(0.0) > 0 else 0.0
+    few = np.sqrt(len(sizes) / (len(sizes) - 2))
+    error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
+    pulls = both - unconstrained * along
+    slope_error = few * np.sqrt(weights**2 @ pulls**2) / max(weights @ along, _ROUNDING)
+    # s, how well probabilities separate the classes
+    separation = 1 - float(np.average(sampling * sizes, weights=sizes))
+    between = separation * (weights @ ((apart**2).sum(axis=1) - noise))
+    around = separation * between + separation * (1 - separation) * (weights @ (1 / sizes))
+    return BagEffect(
+        variance=variance,
+        low=float(max(variance - NORMAL_95 * error, 0.0)),
+        high=float(max(variance + NORMAL_95 * error, largest)),
+        slope=slope,
+        share=focus,
+        slope_error=float(slope_error),
+        slope_label_shift=float(between / around) if separation > 0 and around > 0 else np.nan,
+        slope_unconstrained=unconstrained,
     )
-
-
-def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffect:
-    """Estimate the same from held-out log-odds, such as those of `cross_fit`."""
-    return effect_of_means(bags, *means_at_prior(bags, by_output(scores), class_prior))
 
 
 def describe_effect(model: Any) -> str | None:
@@ -246,65 +233,3 @@ def describe_effect(model: Any) -> str | None:
             f"counts vary {dispersion:.2f} times as much as the model predicts (overdispersion)"
         )
     return ", and ".join(facts) or "no bag effect, no overdispersion"
-
-
-def _focus(shares: Floats) -> float:
-    """Proportion of the class that is reported: the second of two, the largest of several."""
-    return float(shares[1] if len(shares) == 2 else shares.max())
-
-
-def _largest_variance(moments: BagMoments, n_classes: int, slope: float) -> float:
-    """τ²_U, the upper limit by the Q-profile method."""
-    degrees = (len(moments.sizes) - 2) * (n_classes - 1)
-    least = float(chdtri(degrees, 1 - _TAIL)) / (n_classes - 1)
-
-    def excess(variance: float) -> float:
-        weights = 1 / (moments.sampling_variance(slope) + variance + ROUNDING)
-        return float(weights @ moments.squares(max(1.0, moments.slope(weights)))) - least
-
-    if excess(0.0) <= 0:
-        return 0.0
-    return 1.0 if excess(1.0) >= 0 else float(brentq(excess, 0.0, 1.0))
-
-
-def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
-    """Estimate the same from the means of p and p(1 − p) over bags: (n_bags, n_classes)."""
-    used = ~bags.labelled
-    focus = _focus(np.clip(bags.class_shares, 1e-6, None))
-    if used.sum() < FEWEST_BAGS:
-        return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
-    moments = standardise_bags(bags, means, variances, used)
-    sizes, apart, explained = moments.sizes, moments.apart, moments.explained
-    sampling, noise = moments.sampling, moments.noise
-    variance, slope = 0.0, 1.0
-    for _ in range(MOST_ROUNDS):
-        weights = 1 / (moments.sampling_variance(slope) + variance + ROUNDING)
-        slope = max(1.0, moments.slope(weights))
-        excess = moments.squares(slope) - moments.sampling_variance(slope)
-        new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
-        settled = abs(new - variance) <= SETTLED * (new + float(sampling.mean()))
-        variance = new
-        if settled:
-            break
-    few = np.sqrt(len(sizes) / (len(sizes) - 2))
-    error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
-    low, high = variance - NORMAL_95 * error, variance + NORMAL_95 * error
-    high = max(high, _largest_variance(moments, bags.n_classes, slope))
-    square = (explained**2).sum(axis=1)
-    slope_unconstrained = moments.slope(weights)
-    pulls = (apart * explained).sum(axis=1) - slope_unconstrained * square
-    slope_error = few * np.sqrt(weights**2 @ pulls**2) / max(weights @ square, ROUNDING)
-    # s, how well probabilities separate the classes
-    separation = 1 - float(np.average(sampling * sizes, weights=sizes))
-    between = separation * (weights @ ((apart**2).sum(axis=1) - noise))
-    around = separation * between + separation * (1 - separation) * (weights @ (1 / sizes))
-    return BagEffect(
-        variance=variance,
-        low=float(max(low, 0.0)),
-        high=float(high),
-        slope=slope,
-        share=focus,
-        slope_error=float(slope_error),
-        slope_label_shift=float(between / around) if separation > 0 and around > 0 else np.nan,
-        slope_unconstrained=slope_unconstrained,
-    )

@@ -22,7 +22,7 @@ weighed by class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,6 @@ from unbag._checks import check_inside
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import (
-    F1,
     Area,
     Brier,
     ByClassMeans,
@@ -57,15 +56,8 @@ _WHOLE = 1e-6
 class IdentificationBounds:
     """The smallest and the largest value that a measure can take.
 
-    Attributes
-    ----------
-    low : float
-        The smallest value.
-    high : float
-        The largest value.
-    sharp : bool
-        Whether some labelling attains each of them. If not, the limits hold all the same, but
-        narrower ones might.
+    ``sharp`` says whether some labelling attains each of them. If not, the limits hold all the same,
+    but narrower ones might.
     """
 
     low: float
@@ -88,7 +80,7 @@ def identification_bounds(
 
     It takes O(n log n) for n rows. Rows of known label keep it. The limits are sharp for two
     classes with whole counts; for more classes in rates, recalls, accuracies and other costs
-    that are the same for all errors of a class, and in precision and F1 at the shares of the rows.
+    that are the same for all errors of a class.
 
     Parameters
     ----------
@@ -132,7 +124,7 @@ def bounds_of(
 ) -> IdentificationBounds:
     """Find the extremes of a measure of a sample; see `identification_bounds`."""
     counts = allowed_counts(sample.bags, confidence_level)
-    if isinstance(measure, Risk | Brier):
+    if isinstance(measure, Risk):
         return _of_losses(measure, sample, counts)
     if sample.bags.n_classes == 2 or isinstance(measure, Area):
         return _of_two_classes(in_these_rows(measure), sample, counts)
@@ -168,8 +160,7 @@ def in_these_rows(measure: Measure) -> ByClassMeans:
     return measure
 
 
-@dataclass(frozen=True, eq=False)
-class AllowedCounts:
+class AllowedCounts(NamedTuple):
     """Fewest and most rows of each class that a bag may hold: (n_bags, n_classes)."""
 
     fewest: NDArray[np.int64]
@@ -188,11 +179,10 @@ def allowed_counts(bags: Bags, confidence_level: float) -> AllowedCounts:
     fewest, most = np.floor(given + slack), np.ceil(given - slack)
     if bags.noise is not None:
         variance = np.diagonal(bags.noise, axis1=1, axis2=2)
-        reach = (
-            _reach(confidence_level, int((variance > 0).sum()))
-            * bags.sizes[:, None]
-            * np.sqrt(variance)
-        )
+        # so many normal or Laplace errors lie within these standard deviations
+        miss = (1 - confidence_level) / max(int((variance > 0).sum()), 1)
+        reach = max(stats.norm.isf(miss / 2), -np.log(miss) / np.sqrt(2))
+        reach = reach * bags.sizes[:, None] * np.sqrt(variance)
         fewest = np.minimum(fewest, np.ceil(given - reach))
         most = np.maximum(most, np.floor(given + reach))
     limits = [np.clip(counts, 0, bags.sizes[:, None]).astype(np.int64) for counts in (fewest, most)]
@@ -204,12 +194,6 @@ def allowed_counts(bags: Bags, confidence_level: float) -> AllowedCounts:
             "are no classes to compare."
         )
     return found
-
-
-def _reach(confidence_level: float, n_noisy: int) -> float:
-    """Standard deviations within which all of so many normal or Laplace errors lie."""
-    miss = (1 - confidence_level) / max(n_noisy, 1)
-    return float(max(stats.norm.isf(miss / 2), -np.log(miss) / np.sqrt(2)))
 
 
 def _extreme_sums(
@@ -286,8 +270,12 @@ def _of_more_classes(
         return _limits(ends, counts.known)
     if isinstance(measure, Cost):
         return _of_cost(measure, low, high, bags, counts)
-    if isinstance(measure, Precision | F1):
-        return _of_precision(measure, low, high, sample, counts)
+    if isinstance(measure, Precision):
+        # of its own rows as few, or as many, and of all others as many, or as few
+        own, others = measure.positive, np.arange(bags.n_classes) != measure.positive
+        worst, best = low.copy(), high.copy()
+        worst[others, own], best[others, own] = high[others, own], low[others, own]
+        return _limits(measure.of_means(np.stack([worst, best]), bags), sharp=False)
     raise ValueError(f"{type(measure).__name__} has no limits for more than two classes.")
 
 
@@ -327,29 +315,6 @@ def _of_cost(
     one_sign = (diagonal <= 0).all() or (diagonal >= 0).all()
     sharp = counts.known and not rest[off].any() and bool(one_sign)
     return _limits(1 - ends if measure.complement else ends, sharp)
-
-
-def _of_precision(
-    measure: Precision | F1, low: Floats, high: Floats, sample: Sample, counts: AllowedCounts
-) -> IdentificationBounds:
-    """Extremes over the rate of hits and the rates at which other classes are taken for it."""
-    bags, own = sample.bags, measure.positive
-    others = np.arange(bags.n_classes) != own
-    worst, best = low.copy(), high.copy()
-    worst[others, own], best[others, own] = high[others, own], low[others, own]
-    sharp = False
-    if counts.known:
-        # as many are predicted so whatever the labels: what are no hits are false ones
-        sizes = counts.fewest.sum(axis=0)
-        prior = resolve_class_prior(measure.class_prior, bags.class_shares)
-        weight = prior[others] / sizes[others]
-        false = measure.statistics(sample)[own].sum() - sizes[own] * np.array(
-            [worst[own, own], best[own, own]]
-        )
-        spread = np.array([weight.max(), weight.min()]) * false / max(1 - prior[own], 1e-300)
-        worst[others, own], best[others, own] = spread
-        sharp = bool(np.isclose(weight.min(), weight.max(), rtol=1e-9))
-    return _limits(measure.of_means(np.stack([worst, best]), bags), sharp)
 
 
 def _limits(values: Floats, sharp: bool) -> IdentificationBounds:

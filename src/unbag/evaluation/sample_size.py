@@ -34,103 +34,57 @@ from __future__ import annotations
 import textwrap
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import WIDTH, aligned, capital, counted, rough
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.weights import decontamination_weights, precision
 
-TableColumns = dict[str, NDArray[Any]]
-
 # Bags printed, and classes named one by one in the summary.
 _LISTED_BAGS = 5
-LISTED_PIECES = 5
 _LISTED_CLASSES = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EffectiveSampleSize:
-    """What `effective_sample_size` found; printing it shows the tables.
+    """What `effective_sample_size` found; printing it shows the table.
 
-    Attributes
-    ----------
-    n_bags : int
-        Number of bags; rows of known label are no bags.
-    n_instances : int
-        Number of instances, of known label or not.
-    classes : ndarray of shape (n_classes,)
-        Labels of the classes.
-    n_effective : float
-        As many labelled rows, of the same mixture, would separate the classes as well:
-        ``fraction_of_labels`` times ``n_instances``.
-    fraction_of_labels : float
-        That, as a part of what labels of all instances would give; between 0 and 1.
-    rows_per_class : ndarray of shape (n_classes,)
-        As many labelled rows of each class would give its averages as precisely.
-    n_effective_difference : float or None
-        For two classes: one over the variance of the estimated difference between the class
-        means, of a statistic with unit variance inside classes. Labelled rows, m₀ of one class
-        and m₁ of the other, give m₀m₁/(m₀ + m₁).
-    by_bag : dict of arrays
-        The largest share first: ``bag``, ``size``, ``proportion`` (of the second class; one column
-        for each class if there are more) and ``share``, the part of the information that comes
-        from this bag. Shares sum to 1. Rows of known label make one entry for each class.
-    if_split : dict of arrays
-        What to expect if every bag were cut at random into so many ``pieces`` of known
-        proportion, down to single rows: ``n_bags``, their ``mean_size``, ``rows of ...`` each
-        class, ``n_effective`` and ``fraction_of_labels``. The first line is what there is now.
-        Pieces whose mixtures differ by more than sampling, such as districts, carry more. Empty
-        with noise (that of smaller bags is not known), if ``cluster_by_bag`` (pieces of a
-        bag would not be independent), or if all rows are labelled.
-    summary : str
-        The finding in words.
-    warning : str or None
-        What was warned of, if the bags carry too little.
+    As many labelled rows as ``n_effective``, of the same mixture, would separate the classes as
+    well; as many of each class as ``rows_per_class`` would give its averages as precisely. The
+    columns of ``by_bag``, the largest share first: ``bag``, ``size``, ``proportion`` (of the second
+    class; one column for each class if there are more) and ``share``, the part of the information
+    that comes from this bag. Rows of known label make one entry for each class.
     """
 
-    n_bags: int
+    n_bags: int  # rows of known label are no bags
     n_instances: int
     classes: NDArray[Any]
     n_effective: float
-    fraction_of_labels: float
+    fraction_of_labels: float  # of what labels of all instances would give
     rows_per_class: Floats
-    n_effective_difference: float | None
-    by_bag: TableColumns
-    if_split: TableColumns
-    summary: str
-    warning: str | None
+    by_bag: dict[str, NDArray[Any]]
+    summary: str  # the finding in words
+    warning: str | None  # what was warned of, if the bags carry too little
 
-    def frame(self, table: Literal["by_bag", "if_split"] = "by_bag") -> Any:
-        """Give one of the two tables as a pandas DataFrame.
-
-        Parameters
-        ----------
-        table : {"by_bag", "if_split"}, default="by_bag"
-            Which of the two.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
-        check_choice(table, ("by_bag", "if_split"), "table")
-        return make_frame(getattr(self, table))
+    def frame(self) -> Any:
+        """The table of bags as a pandas DataFrame."""
+        return make_frame(self.by_bag)
 
     def __str__(self) -> str:
         words = [self.summary, *([self.warning] if self.warning else [])]
         lines = [textwrap.fill(text, WIDTH) for text in words]
-        lines += ["", "The most informative bags:", *_lines(self.by_bag, _LISTED_BAGS)]
-        if self.if_split:
-            lines += ["", "If every bag were split at random into pieces of known proportion:"]
-            lines += _lines(self.if_split, LISTED_PIECES)
-        return "\n".join(lines)
+        cells = [
+            [name, *(_cell(name, value) for value in column[:_LISTED_BAGS])]
+            for name, column in self.by_bag.items()
+        ]
+        table = aligned(list(zip(*cells, strict=True)), ">")
+        return "\n".join([*lines, "", "The most informative bags:", *table])
 
     __repr__ = __str__
 
@@ -184,22 +138,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.2g}%"
 
 
-def _lines(table: TableColumns, limit: int | None) -> list[str]:
-    """Lines of text, one for the names and one for each row."""
-    cells = [
-        [name, *(_cell(name, value) for value in column[:limit])] for name, column in table.items()
-    ]
-    return aligned(list(zip(*cells, strict=True)), ">")
-
-
 def _cell(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    if name in ("share", "fraction_of_labels"):
-        return _percent(value)
-    if "rows" in name or name in ("mean_size", "n_effective"):
-        return rough(value)
-    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    return _percent(value) if name == "share" else f"{value:.4g}"
 
 
 # So many rows for a difference show classes one standard deviation apart, by a test of level 5%,
@@ -246,13 +188,6 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
     north     4           0    61%
      west     8       0.875    38%
     south     4         0.5  0.76%
-    <BLANKLINE>
-    If every bag were split at random into pieces of known proportion:
-    pieces  n_bags  mean_size  rows of 0  rows of 1  n_effective  fraction_of_labels
-         1       3        5.3        4.6        6.4          8.4                 52%
-         2       6        2.7        5.3        7.2           10                 64%
-         4      12        1.3        6.5        8.5           14                 87%
-         8      16          1          7          9           16                100%
     """
     bags = check_bag_target(y, accept=("multiplicity",))
     bag_model: BagModel = "bags" if cluster_by_bag else "instances"
@@ -281,82 +216,21 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
         n_effective=share * n_instances,
         fraction_of_labels=share,
         rows_per_class=rows,
-        n_effective_difference=share * n_instances * float(shares.prod())
-        if n_classes == 2
-        else None,
         by_bag=_by_bag(bags, by_bag),
-        if_split=_if_split(bags) if bags.noise is None and not cluster_by_bag else {},
         summary=_summary(bags, share, rows, by_bag, cluster_by_bag),
         warning=warning,
     )
 
 
-def _by_bag(bags: Bags, share: Floats) -> TableColumns:
+def _by_bag(bags: Bags, share: Floats) -> dict[str, NDArray[Any]]:
     order = np.argsort(-share, kind="stable")
-    table: TableColumns = {"bag": bags.ids[order], "size": bags.sizes[order]}
+    table: dict[str, Any] = {"bag": bags.ids[order], "size": bags.sizes[order]}
     if bags.n_classes == 2:
         table["proportion"] = bags.proportions[order, 1]
     else:
         for name, column in zip(bags.class_names, bags.proportions.T, strict=True):
             table[f"proportion of {name}"] = column[order]
     return table | {"share": share[order]}
-
-
-def _if_split(bags: Bags) -> TableColumns:
-    """Expected information in bags cut at random into 1, 2, 4, ... pieces.
-
-    A piece of m of the n rows of a bag has proportions of mean γ and covariance
-    (diag(γ) − γγᵀ)/m · (n − m)/(n − 1), as without replacement. Summed over k pieces with
-    weights m, whatever their sizes are, the bag adds
-
-        n (γ − π)(γ − π)ᵀ + n (k − 1)/(n − 1) · (diag(γ) − γγᵀ)
-
-    to the centred information matrix on average, which is what labels add if k = n.
-    """
-    if bags.labelled.all():
-        return {}
-    sizes = np.where(bags.labelled, 1, bags.sizes)
-    largest = int(sizes.max())
-    levels = [*(2**j for j in range((largest - 1).bit_length())), largest]
-    G, n, shares = bags.proportions, bags.sizes[:, None], bags.class_shares
-    between = (n * (G - shares)).T @ (G - shares)
-    rows, share, n_bags = [], [], []
-    for level in levels:
-        pieces = np.minimum(level, sizes)
-        known = (pieces - 1) / np.maximum(sizes - 1, 1)
-        # the only row of a bag cannot be cut, but a split still means that its label is known
-        known[(sizes == 1) & (level > 1)] = 1
-        gain = n * known[:, None] * G
-        matrix = between + np.diag(gain.sum(axis=0)) - gain.T @ G
-        level_rows, level_share = _worth(matrix, shares, int(bags.sizes.sum()))
-        rows.append(level_rows)
-        share.append(level_share)
-        n_bags.append(int(pieces[~bags.labelled].sum()))
-    table: TableColumns = {
-        "pieces": np.array(levels),
-        "n_bags": np.array(n_bags),
-        "mean_size": bags.sizes[~bags.labelled].sum() / np.array(n_bags),
-    }
-    for name, column in zip(bags.class_names, np.transpose(rows), strict=True):
-        table[f"rows of {name}"] = column
-    table["n_effective"] = np.array(share) * bags.sizes.sum()
-    return table | {"fraction_of_labels": np.array(share)}
-
-
-def _worth(matrix: Floats, shares: Floats, n_instances: int) -> tuple[Floats, float]:
-    """Rows for each class, and the share of labels, of a centred information matrix Z.
-
-    In units of what labels give, M = D^-½ Z D^-½ with D = n diag(π), which is zero along √π and
-    has eigenvalues between 0 and 1 across it. With M⁺ its pseudo-inverse, the mean of class c
-    varies by 1/n + M⁺[c,c]/(n π_c), and the share is (C − 1)/trace(M⁺).
-    """
-    root = np.sqrt(shares)
-    across = np.linalg.svd(root[None])[2][1:]
-    within = across @ (matrix / (n_instances * np.outer(root, root))) @ across.T
-    inverse = across.T @ np.linalg.inv(within) @ across
-    rows = n_instances / (1 + np.diag(inverse) / shares)
-    share = (len(shares) - 1) / float(np.trace(inverse))
-    return np.minimum(rows, n_instances * shares), min(share, 1.0)
 
 
 def _warning(bags: Bags, covariance: Floats) -> str | None:

@@ -11,7 +11,7 @@ from unbag.bags.bags import Bags
 from unbag.evaluation import Evaluation
 from unbag.evaluation.bag_effects import describe_effect
 from unbag.evaluation.label_shift import LabelShiftTest
-from unbag.evaluation.sample_size import LISTED_PIECES, EffectiveSampleSize
+from unbag.evaluation.sample_size import EffectiveSampleSize
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.page import Finding, FindingKind, NumberTable, Picture, Section, Tile
@@ -30,7 +30,7 @@ def bags_section(display: BagsDisplay) -> Section:
         text = "The proportions are noisy; estimates and intervals include the noise."
         findings.append(Finding(text, "note"))
     low, high = bags.proportions[:, -1].min(), bags.proportions[:, -1].max()
-    pictures, tables = [], [_bag_table(information)]
+    pictures, tables = [], (_bag_table(information),)
     if not bags.labelled.all():
         what = "positives" if bags.n_classes == 2 else f"class {shown(bags.class_names[-1], 40)}"
         pictures.append(
@@ -57,10 +57,8 @@ def bags_section(display: BagsDisplay) -> Section:
                 f"Cumulative information of the most informative bags: {half} carry half.",
             )
         )
-    if information.if_split:
-        tables.append(_finer_table(information))
     return Section(
-        "bags", "How informative are the bags?", tuple(findings), tuple(pictures), tuple(tables)
+        "bags", "How informative are the bags?", tuple(findings), tuple(pictures), tables
     )
 
 
@@ -113,25 +111,6 @@ def _bag_table(information: EffectiveSampleSize) -> NumberTable:
     ]
     which = f"The {_LISTED} most informative of {whole(n)} bags" if n > _LISTED else "The bags"
     return NumberTable(which, ("Bag", "Instances", *heads, "Information"), tuple(rows))
-
-
-def _finer_table(information: EffectiveSampleSize) -> NumberTable:
-    finer = information.if_split
-    rows = tuple(
-        (
-            whole(finer["pieces"][k]),
-            whole(finer["n_bags"][k]),
-            rough(finer["mean_size"][k]),
-            rough(finer["n_effective"][k]),
-            percent(finer["fraction_of_labels"][k]),
-        )
-        for k in range(min(len(finer["pieces"]), LISTED_PIECES))
-    )
-    return NumberTable(
-        "Expected with smaller bags: every bag split at random",
-        ("Pieces of a bag", "Bags", "Mean size", "Labelled rows", "Of all labels"),
-        rows,
-    )
 
 
 def assumption_section(

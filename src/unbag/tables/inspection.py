@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._outputs import by_output
 from unbag._text import WIDTH, counted, sentence, table_lines
 from unbag.bags.bags import check_bag_target
+from unbag.bags.priors import probabilities_of
 from unbag.defaults import FEWEST_BAGS
-from unbag.evaluation.bag_effects import BagEffect, effect_of_scores
+from unbag.evaluation.bag_effects import BagEffect, estimate_bag_effect
 from unbag.evaluation.checks import Check, check_columns
 from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
@@ -84,12 +86,10 @@ class BagInspection(NamedTuple):
             "information": {
                 "n_effective": size.n_effective,
                 "fraction_of_labels": size.fraction_of_labels,
-                "n_effective_difference": size.n_effective_difference,
                 "rows_per_class": per_class,
                 "summary": size.summary,
                 "warning": size.warning,
                 "by_bag": _rows(size.by_bag),
-                "if_split": _rows(size.if_split),
             },
             "assumption": _assumption_record(self.assumption),
             "bag_effect": self.effect.record(),
@@ -141,7 +141,7 @@ def _estimate_effect(X: Any, y: Any) -> Unexplained:
     if len(rows) < len(y):
         some = f"{some} drawn at random, of {len(y):,} instances in all"
     note = f"(From a linear model, evaluated on held-out bags: {some}.)"
-    return Unexplained(effect_of_scores(bags, scores, bags.class_shares), note)
+    return Unexplained(estimate_bag_effect(bags, probabilities_of(by_output(scores))), note)
 
 
 def _assumption_record(found: Check) -> dict[str, Any]:
