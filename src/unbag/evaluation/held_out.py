@@ -13,6 +13,7 @@ gives u.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple, Self
 
@@ -45,29 +46,6 @@ class FoldScores(NamedTuple):
     places: Floats  # their ranks among all rows
     log_odds: Floats
     common: Floats  # scores of rows that all folds are compared by
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Scores held-out instances, and ranks them among all.
-
-    Models of different folds score on scales of their own. The ROC curve of all folds together
-    compares instances by where their own model sees them among all instances.
-    """
-
-    X: Any
-
-    def __call__(self, model: Any, X: Any) -> FoldScores:
-        """Score what a fold holds out, by the model of the others."""
-        scores = _one_column(decision_scores(model, X))
-        if hasattr(model, "predict_proba"):
-            log_odds = log_odds_of(model.predict_proba(X))
-        else:
-            log_odds = np.full_like(scores, np.nan)
-        everyone = _one_column(decision_scores(model, self.X))
-        return FoldScores(
-            scores, _places(scores, everyone), log_odds, everyone[_common_rows(len(everyone))]
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +100,23 @@ def cross_fit(
     >>> cross_fit(LLPClassifier(kernel=None), data.X, data.y, cv=4).scores.shape
     (200,)
     """
-    parts, fold = look_at_folds(estimator, X, y, HeldOut(X), cv=cv, n_jobs=n_jobs, verbose=verbose)
+    look = partial(_score_fold, X)
+    parts, fold = look_at_folds(estimator, X, y, look, cv=cv, n_jobs=n_jobs, verbose=verbose)
     return OutOfFold(parts, fold)
 
 
-def _common_rows(n: int) -> Ints:
-    return np.random.default_rng(0).permutation(n)[:_COMMON_ROWS]
+def _score_fold(everyone: Any, model: Any, X: Any) -> FoldScores:
+    """Score what a fold holds out by the model of the others, and rank it among all.
+
+    Models of different folds score on scales of their own. The ROC curve of all folds together
+    compares instances by where their own model sees them among all instances.
+    """
+    scores, of_all = (_one_column(decision_scores(model, rows)) for rows in (X, everyone))
+    log_odds = np.full_like(scores, np.nan)
+    if hasattr(model, "predict_proba"):
+        log_odds = log_odds_of(model.predict_proba(X))
+    common = np.random.default_rng(0).permutation(len(of_all))[:_COMMON_ROWS]
+    return FoldScores(scores, _places(scores, of_all), log_odds, of_all[common])
 
 
 def _places(scores: Floats, everyone: Floats) -> Floats:

@@ -29,9 +29,10 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._checks import check_inside
+from unbag._outputs import by_output
 from unbag._text import WIDTH, listing, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.bags.priors import adjust_probabilities
+from unbag.bags.priors import adjust_probabilities, offset_for_shares
 from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
 from unbag.evaluation.bag_effects import NORMAL_95
 from unbag.evaluation.drift import (
@@ -45,7 +46,7 @@ from unbag.evaluation.drift import (
     rows_out_of_range,
     stability_index,
 )
-from unbag.model_selection.fitted import check_gives_probabilities
+from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
 
 MonitorVerdict = Literal["ok", "prior_shift", "degraded"]
 
@@ -54,8 +55,6 @@ _TESTS = 3
 
 # Scatter that matters at all.
 _LEAST_SCATTER = 1.25
-
-_ROUNDS, _SETTLED = 200, 1e-10
 
 _LEADS = {
     "ok": "No conflict found: the new bags agree with the model.",
@@ -73,14 +72,14 @@ _STEEPER = (
 class ClassMonitoring:
     """A class in the new bags against what was expected of it."""
 
-    name: Any  # the class
-    expected: float  # sum of its probabilities over all rows, and its count
-    observed: float  # sum of its probabilities over all rows, and its count
-    ratio: float  # observed over expected, with its standard error, clustered by bag
-    ratio_error: float  # observed over expected, with its standard error, clustered by bag
-    totals_p: float  # P-value of the totals
+    name: Any
+    expected: float  # sum of its probabilities over all rows
+    observed: float  # its count
+    ratio: float  # observed over expected
+    ratio_error: float  # clustered by bag
+    totals_p: float
     line: BagLine  # of the training bags
-    change: LineComparison
+    change: LineComparison  # the new bags against it
     rows: Stability  # of the probabilities of the class
 
     @property
@@ -140,28 +139,15 @@ def compare_class(
 class MonitoringResult:
     """Whether a model still holds; made by `monitor`. Printing it shows the tests.
 
-    Attributes
-    ----------
-    classes : tuple of ClassMonitoring
-        The second of two classes, or each of several.
-    bags : mapping of str to ndarray
-        One row per bag: ``bag``, ``size``, ``class``, ``probability`` (mean), ``expected``
-        (proportion by the line of training), ``observed`` (proportion) and ``z`` (standardised
-        residual, of the class where it is largest).
-    class_prior : tuple of float
-        Class prior at which probabilities add up to the new totals.
-    out_of_range : mapping of str to float
-        Proportion of rows outside the range of training, by column.
-    alpha : float
-        Probability of a false alarm.
-    tolerance : float
-        Relative difference of totals that does not matter.
+    ``bags`` has one row per bag: ``bag``, ``size``, ``class``, ``probability`` (mean), ``expected``
+    (proportion by the line of training), ``observed`` (proportion) and ``z`` (standardised
+    residual, of the class where it is largest).
     """
 
-    classes: tuple[ClassMonitoring, ...]
+    classes: tuple[ClassMonitoring, ...]  # the second of two classes, or each of several
     bags: Mapping[str, NDArray[Any]]
-    class_prior: tuple[float, ...]
-    out_of_range: Mapping[str, float]
+    class_prior: tuple[float, ...]  # at which probabilities add up to the new totals
+    out_of_range: Mapping[str, float]  # share of rows outside the range of training, by column
     alpha: float
     tolerance: float
 
@@ -344,13 +330,27 @@ def monitor(
     True
     """
     bags = check_bag_target(y)
-    _check(bags, reference, alpha, tolerance)
+    check_inside(alpha, "alpha")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must not be negative, as {tolerance!r} is.")
+    before, least = np.array(reference.class_shares), 0.5 / bags.n_instances
+    if bags.n_classes != len(before):
+        raise ValueError(
+            f"The reference is for {len(before)} classes, and the target has {bags.n_classes}."
+        )
+    n_bags = int((~bags.labelled).sum())
+    if n_bags < FEWEST_BAGS:
+        raise ValueError(f"monitor takes {FEWEST_BAGS} new bags at least, and there are {n_bags}.")
     check_gives_probabilities(model)
     if class_names is not None:
         bags = replace(bags, names=tuple(map(str, class_names)))
     probabilities = np.asarray(model.predict_proba(X), dtype=float)
-    before = np.array(reference.class_shares)
-    prior = _prior_for_totals(probabilities, before, bags)
+    # the class prior at which probabilities add up to the totals
+    offset = offset_for_shares(
+        by_output(log_odds_of(probabilities)), np.clip(bags.class_shares, least, None)
+    )
+    prior = np.clip(before, least, None) * np.exp([0.0, *offset] if len(offset) == 1 else offset)
+    prior /= prior.sum()
     moved = adjust_probabilities(probabilities, before, prior)
     classes = tuple(
         compare_class(bags, number, one, probabilities[:, number], moved[:, number])
@@ -364,36 +364,6 @@ def monitor(
         alpha=alpha,
         tolerance=tolerance,
     )
-
-
-def _check(bags: Bags, reference: MonitoringReference, alpha: float, tolerance: float) -> None:
-    check_inside(alpha, "alpha")
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance must not be negative, as {tolerance!r} is.")
-    n_classes = len(reference.class_shares)
-    if bags.n_classes != n_classes:
-        raise ValueError(
-            f"The reference is for {n_classes} classes, and the target has {bags.n_classes}."
-        )
-    n_bags = int((~bags.labelled).sum())
-    if n_bags < FEWEST_BAGS:
-        raise ValueError(f"monitor takes {FEWEST_BAGS} new bags at least, and there are {n_bags}.")
-
-
-def _prior_for_totals(probabilities: Floats, before: Floats, bags: Bags) -> Floats:
-    """Class prior at which probabilities add up to the totals."""
-    least = 0.5 / bags.n_instances
-    totals = np.clip(bags.class_shares, least, None)
-    totals = totals / totals.sum()
-    prior = np.clip(before, least, None)
-    for _ in range(_ROUNDS):
-        now = adjust_probabilities(probabilities, before, prior).mean(axis=0)
-        step = totals / np.maximum(now, 1e-300)
-        prior = prior * step
-        prior = prior / prior.sum()
-        if np.abs(step - 1).max() < _SETTLED:
-            break
-    return prior
 
 
 def _by_bag(

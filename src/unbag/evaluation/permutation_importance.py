@@ -27,58 +27,35 @@ from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame
-from unbag._outputs import by_output
 from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.held_out import log_odds_at_shares
 from unbag.evaluation.label_shift import column_names
+from unbag.evaluation.measures import mean_log_likelihood
 from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
 from unbag.model_selection.splitters import rows_of_some_bags
-from unbag.observations.count_likelihood import CountLikelihood
 
 # Rows of whole bags that are scored again for every column, and bags that these are at least.
 _ROWS, _FEWEST_BAGS = 2000, 20
 
 # More columns take too long, and nobody reads of them.
-MOST_SHUFFLED = 200
+_MOST_SHUFFLED = 200
 
 # Times that the model scores its rows again, all columns together; each column five times at most.
 _LOOKS, _MOST_REPEATS = 40, 5
 
-_FIRST = np.zeros(1, dtype=np.intp)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PermutationImportance:
-    """What a model loses without each of its columns; printing it shows the table.
+    """What a model loses without each of its columns, the greatest loss first; print it."""
 
-    Attributes
-    ----------
-    columns : ndarray of str
-        The greatest loss first.
-    loss : ndarray
-        Of what the model explains of the counts of bags, the share that is lost if the column is
-        shuffled.
-    spread : ndarray
-        Standard deviation of that over shuffles; NaN for a single one.
-    explained : float
-        How much more probable the model makes the counts than the shares of the classes alone:
-        log-likelihood per row.
-    """
-
-    columns: NDArray[Any]
-    loss: Floats
-    spread: Floats
-    explained: float
+    columns: NDArray[Any]  # names
+    loss: Floats  # share of what the model explains of the counts that is lost by shuffling
+    spread: Floats  # standard deviation of that over shuffles; NaN for a single one
+    explained: float  # log-likelihood per row above that of the shares of the classes alone
 
     def frame(self) -> Any:
-        """One row per column, as a pandas DataFrame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per column, as a pandas DataFrame."""
         return make_frame({"column": self.columns, "loss": self.loss, "spread": self.spread})
 
     def __str__(self) -> str:
@@ -139,46 +116,30 @@ def bag_permutation_importance(
     rows = rows_of_some_bags(y, _ROWS, _FEWEST_BAGS, rng)
     names = column_names(np.shape(X)[1], feature_names, X)
     table, bags = _safe_indexing(X, rows), y[rows]
-    if len(names) > MOST_SHUFFLED:
+    if len(names) > _MOST_SHUFFLED:
         raise ValueError(
-            f"There are {len(names):,} columns, and this takes {MOST_SHUFFLED} at most."
+            f"There are {len(names):,} columns, and this takes {_MOST_SHUFFLED} at most."
         )
-    likelihood = _Likelihood(model, bags)
-    full, alone = likelihood(table), likelihood.of_shares()
-    if alone <= full:
+    held = check_bag_target(bags)
+
+    def of(rows: Any) -> float:
+        return mean_log_likelihood(held, log_odds_at_shares(model, rows, held))
+
+    full = of(table)
+    alone = mean_log_likelihood(
+        held, log_odds_of(np.tile(held.class_shares, (held.n_instances, 1)))
+    )
+    if full <= alone:
         raise ValueError("The model makes the counts no more probable than the shares alone do.")
     repeats = int(np.clip(_LOOKS // len(names), 1, _MOST_REPEATS))
-    found = np.array(
-        [
-            [likelihood(shuffle_column(table, j, rng)) - full for _ in range(repeats)]
-            for j in range(len(names))
-        ]
-    ) / (alone - full)
-    loss = found.mean(axis=1)
-    spread = found.std(axis=1, ddof=1) if repeats > 1 else np.full(len(names), np.nan)
+    found = [
+        [full - of(shuffle_column(table, j, rng)) for _ in range(repeats)] for j in range(len(names))
+    ]
+    lost = np.array(found) / (full - alone)
+    loss = lost.mean(axis=1)
+    spread = lost.std(axis=1, ddof=1) if repeats > 1 else np.full(len(names), np.nan)
     order = np.argsort(-loss, kind="stable")
-    return PermutationImportance(names[order], loss[order], spread[order], float(alone - full))
-
-
-class _Likelihood:
-    """Negative log-likelihood of the counts per row, by a model's probabilities of the rows."""
-
-    def __init__(self, model: Any, y: Any) -> None:
-        self._model = model
-        self._bags = check_bag_target(y)
-        every = np.ones(self._bags.n_bags, dtype=bool)
-        self._likelihood = CountLikelihood(every, self._bags)
-
-    def __call__(self, table: Any) -> float:
-        return self._of(log_odds_at_shares(self._model, table, self._bags))
-
-    def of_shares(self) -> float:
-        """The same if every row had the shares of the classes for its probabilities."""
-        shares = np.tile(self._bags.class_shares, (self._bags.n_instances, 1))
-        return self._of(log_odds_of(shares))
-
-    def _of(self, scores: Floats) -> float:
-        return float(self._likelihood.value(by_output(scores)[None], _FIRST)[0])
+    return PermutationImportance(names[order], loss[order], spread[order], float(full - alone))
 
 
 def shuffle_column(table: Any, column: int, rng: np.random.Generator) -> Any:
