@@ -15,11 +15,11 @@ from unbag.evaluation import evaluate, make_monitoring_reference, monitor
 from unbag.evaluation.drift import (
     ClassInBags,
     MonitoringReference,
+    OutOfRange,
     Stability,
     column_ranges,
     compare_with_line,
     fit_line,
-    rows_out_of_range,
     score_distribution,
     stability_index,
 )
@@ -300,7 +300,7 @@ def test_columns_that_left_their_range():
     kept = column_ranges(then)
     assert kept == {"age": [20.0, 60.0], "gap": [1.0, 1.0]}
     now = pd.DataFrame({"age": [10.0, 30.0, 70.0, 40.0], "new": 1.0})
-    assert rows_out_of_range(kept, now) == {"age": 0.5}
+    assert OutOfRange(kept, now).shares == {"age": 0.5}
     assert column_ranges(np.array([[1.0, 2.0], [3.0, 0.0]])) == {
         "column 0": [1.0, 3.0],
         "column 1": [0.0, 2.0],

@@ -25,18 +25,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.special import expit, softmax
 
 from unbag._arrays import Floats
+from unbag._outputs import by_output
 from unbag._text import listing, p_text, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.priors import probabilities_of
 from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation.bag_effects import NORMAL_95, ShiftType, estimate_bag_effect
 from unbag.evaluation.held_out import OutOfFold, cross_fit
@@ -67,14 +68,8 @@ class ClassInBags:
         p, pq, pp = bags.means(
             np.stack([probabilities, probabilities * (1 - probabilities), probabilities**2])
         )
-        return cls(
-            bags.sizes[used].astype(float),
-            bags.proportions[used, number],
-            noise[used],
-            p[used],
-            pq[used],
-            pp[used],
-        )
+        shares = bags.proportions[:, number]
+        return cls(*(one[used] for one in (bags.sizes.astype(float), shares, noise, p, pq, pp)))
 
     @property
     def share(self) -> float:
@@ -154,18 +149,13 @@ class BagLine:
 
 
 class LineComparison(NamedTuple):
-    """New bags compared with a line.
+    """New bags compared with a line."""
 
-    `z` are standardised residuals, positive where there is more of the class than expected.
-    `slope` is the difference from that of the line, with its standard error and two-sided p-value; `chi_square` is Σ r²/variance around the new
-    line, with its degrees of freedom.
-    """
-
-    z: Floats
-    slope: float
+    z: Floats  # standardised residuals, positive where there is more of the class than expected
+    slope: float  # its difference from that of the line
     slope_error: float
-    slope_p: float
-    chi_square: float
+    slope_p: float  # two-sided
+    chi_square: float  # Σ r²/variance around the new line
     degrees: float
     scatter_p: float
 
@@ -229,7 +219,7 @@ def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
         z=(residual if line.direction == "covariate_shift" else -residual) * np.sqrt(weights),
         slope=float(slope),
         slope_error=float(slope_error),
-        slope_p=_two_sided(slope / slope_error, degrees),
+        slope_p=float(2 * stats.t.sf(abs(slope / slope_error), degrees)),
         chi_square=float(squares.sum()),
         degrees=float(degrees),
         scatter_p=max(
@@ -260,10 +250,6 @@ def _slope_error(x: Floats, rest: Floats, weights: Floats, along: float) -> floa
     """Standard error of the slope: the larger of those by weights and by residuals."""
     few = len(x) / (len(x) - 2)
     return float(np.sqrt(max(1.0, float(few * (weights**2 @ (x * rest) ** 2) / along)) / along))
-
-
-def _two_sided(t: float, degrees: int) -> float:
-    return float(2 * stats.t.sf(abs(t), degrees))
 
 
 _TENTHS = np.arange(1, 10) / 10
@@ -338,20 +324,14 @@ def column_ranges(X: Any) -> dict[str, list[float]]:
     }
 
 
-def rows_out_of_range(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
-    """Share of rows outside of the range of training, by column, where it is large enough to report."""
-    found = OutOfRange(ranges)
-    found.add(X)
-    return found.shares
-
-
 class OutOfRange:
     """Counts rows that leave the range of training, chunk by chunk."""
 
-    def __init__(self, ranges: Mapping[str, Any]) -> None:
+    def __init__(self, ranges: Mapping[str, Any], X: Any = None) -> None:
         self._ranges = ranges
         self._outside: Counter[str] = Counter()
         self._seen: Counter[str] = Counter()
+        self.add(X)
 
     def add(self, X: Any) -> None:
         """Count more rows; missing values are skipped."""
@@ -400,8 +380,8 @@ class ClassReference:
     """A class in the training bags, as predicted by models that did not see them."""
 
     line: BagLine  # of proportions and mean probabilities of bags
-    gap: float  # proportion minus mean probability over all rows, and its standard error
-    gap_error: float  # proportion minus mean probability over all rows, and its standard error
+    gap: float  # proportion minus mean probability over all rows
+    gap_error: float
     rows: Mapping[str, Any]  # deciles of the probabilities, for the population stability index
 
 
@@ -409,7 +389,7 @@ class ClassReference:
 class MonitoringReference:
     """Summary of the training bags that `monitor` compares new bags with."""
 
-    n_bags: int  # number of bags
+    n_bags: int
     class_shares: tuple[float, ...]  # class prior of the model's probabilities
     classes: tuple[ClassReference, ...]  # the second of two classes, or each of several
     columns: Mapping[str, Any] = field(default_factory=dict)  # range of each numeric column
@@ -417,7 +397,8 @@ class MonitoringReference:
     @property
     def numbers(self) -> list[int]:
         """Numbers of the classes that are monitored."""
-        return _numbers(len(self.class_shares))
+        n_classes = len(self.class_shares)
+        return [1] if n_classes == 2 else list(range(n_classes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and mappings, for a file."""
@@ -478,28 +459,19 @@ def make_monitoring_reference(
         raise ValueError(f"A reference takes {FEWEST_BAGS} bags at least, and there are {n_bags}.")
     if out_of_fold is None:
         out_of_fold = cross_fit(model, X, y, cv=cv)
-    table = _probabilities(out_of_fold.log_odds)
-    effect = estimate_bag_effect(bags, table.T)
-    classes = []
-    for number in _numbers(bags.n_classes):
-        found = ClassInBags.of(bags, table[:, number], number)
-        line = choose_line(found, effect.prefers_label_shift)
-        rows = score_distribution(bags, table[:, number])
-        classes.append(ClassReference(line, *found.total_gap(), rows))
-    shares = tuple(map(float, bags.class_shares))
-    return MonitoringReference(n_bags, shares, tuple(classes), column_ranges(X))
-
-
-def _numbers(n_classes: int) -> list[int]:
-    return [1] if n_classes == 2 else list(range(n_classes))
-
-
-def _probabilities(log_odds: Floats) -> Floats:
+    log_odds = out_of_fold.log_odds
     if not np.isfinite(log_odds).all():
         raise ValueError("Monitoring takes a model with predict_proba.")
-    if log_odds.ndim == 1:
-        return np.column_stack([expit(-log_odds), expit(log_odds)])
-    return np.asarray(softmax(log_odds, axis=1))
+    p = np.stack(list(probabilities_of(by_output(log_odds))))
+    label_shift = estimate_bag_effect(bags, p).prefers_label_shift
+    shares = tuple(map(float, bags.class_shares))
+    reference = MonitoringReference(n_bags, shares, (), column_ranges(X))
+    classes = []
+    for number in reference.numbers:
+        found = ClassInBags.of(bags, p[number], number)
+        rows = score_distribution(bags, p[number])
+        classes.append(ClassReference(choose_line(found, label_shift), *found.total_gap(), rows))
+    return replace(reference, classes=tuple(classes))
 
 
 def drift_notes(
@@ -511,14 +483,10 @@ def drift_notes(
     table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
     if bags.n_classes != len(reference.class_shares) or bags.n_bags < FEWEST_BAGS:
         return ()
-    notes = []
-    numbers, classes = reference.numbers, reference.classes
-    rows = [
-        stability_index(one.rows, bags, table[:, k])
-        for k, one in zip(numbers, classes, strict=True)
-    ]
-    notes.append(f"Drift of the rows: {max(rows, key=lambda one: one.index).description}.")
-    for k, one in zip(numbers, classes, strict=True):
+    classes = list(zip(reference.numbers, reference.classes, strict=True))
+    rows = [stability_index(one.rows, bags, table[:, k]) for k, one in classes]
+    notes = [f"Drift of the rows: {max(rows, key=lambda one: one.index).description}."]
+    for k, one in classes:
         now = ClassInBags.of(bags, table[:, k], k)
         gap, error = now.total_gap()
         both = float(np.hypot(error, one.gap_error))
@@ -528,8 +496,10 @@ def drift_notes(
                 f"Drift: counts{name} are {now.share / max(now.mean, 1e-12):.2f} times those that the "
                 "model predicts; see unbag monitor."
             )
-    out = rows_out_of_range(reference.columns, X) if X is not None else {}
-    if out:
-        shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in out.items()]
-        notes.append(f"Columns with rows outside the range of training: {listing(shares)}.")
-    return tuple(notes)
+    return (*notes, *describe_out_of_range(OutOfRange(reference.columns, X).shares))
+
+
+def describe_out_of_range(shares: Mapping[str, float]) -> list[str]:
+    """Name the columns of `OutOfRange.shares` in a sentence, if there are any."""
+    names = [f"{shown(name, 40)} ({percent(share, 1)})" for name, share in shares.items()]
+    return [f"Columns with rows outside the range of training: {listing(names)}."] if names else []

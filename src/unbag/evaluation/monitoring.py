@@ -30,7 +30,7 @@ from scipy import stats
 from unbag._arrays import Floats
 from unbag._checks import check_inside
 from unbag._outputs import by_output
-from unbag._text import WIDTH, listing, p_text, percent, shown, whole
+from unbag._text import WIDTH, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities, offset_for_shares
 from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
@@ -41,9 +41,10 @@ from unbag.evaluation.drift import (
     ClassReference,
     LineComparison,
     MonitoringReference,
+    OutOfRange,
     Stability,
     compare_with_line,
-    rows_out_of_range,
+    describe_out_of_range,
     stability_index,
 )
 from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
@@ -255,11 +256,7 @@ class MonitoringResult:
     def describe_rows(self) -> list[str]:
         """Drift of the rows."""
         index = max(self.classes, key=lambda one: one.rows.index).rows
-        texts = [f"Rows: {index.description}."]
-        if self.out_of_range:
-            shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in self.out_of_range.items()]
-            texts.append(f"Columns with rows outside the range of training: {listing(shares)}.")
-        return texts
+        return [f"Rows: {index.description}.", *describe_out_of_range(self.out_of_range)]
 
     def _of(self, one: ClassMonitoring) -> str:
         return "" if len(self.classes) == 1 else f" of class {shown(one.name, 40)}"
@@ -360,7 +357,7 @@ def monitor(
         classes=classes,
         bags=_by_bag(bags, reference, classes, probabilities),
         class_prior=tuple(map(float, prior)),
-        out_of_range=rows_out_of_range(reference.columns, X),
+        out_of_range=OutOfRange(reference.columns, X).shares,
         alpha=alpha,
         tolerance=tolerance,
     )
