@@ -37,8 +37,8 @@ from unbag import (
     multi_grouping_target,
 )
 from unbag.datasets import make_gaussian_bags
+from unbag.evaluation import cross_fit
 from unbag.evaluation.measures import SCORERS
-from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag.tables.features import make_features
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
@@ -109,7 +109,7 @@ class TestToolsThatTakeBagsForClasses:
 
     def test_cross_val_predict(self):
         classes = cross_val_predict(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3))
-        scores, _ = out_of_fold_scores(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3))
+        scores = cross_fit(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3)).scores
         np.testing.assert_array_equal(classes, scores > 0)
         for method in ("predict_proba", "decision_function"):
             with pytest.raises(ValueError, match=NUMBERED.format(16)):

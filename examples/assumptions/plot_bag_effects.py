@@ -11,7 +11,7 @@ import numpy as np
 
 from unbag import LLPClassifier, bags_from_frame, check_bag_target
 from unbag.datasets import load_flights
-from unbag.model_selection import out_of_fold_scores
+from unbag.evaluation import cross_fit
 from unbag.tables.features import make_features
 
 flights = load_flights()
@@ -29,7 +29,7 @@ q = bags.class_shares[1]
 spread = np.sqrt(model.bag_effect_) * q * (1 - q)  # from log-odds to shares
 print(f"Days differ by ±{100 * spread:.0f} percentage points that features do not explain.")
 
-scores, _ = out_of_fold_scores(model, X, y)
+scores = cross_fit(model, X, y).scores
 expected = bags.means(1 / (1 + np.exp(-scores)))
 late = bags.proportions[:, 1]
 chance = np.sqrt(expected * (1 - expected) / bags.sizes)

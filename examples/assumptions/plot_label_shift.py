@@ -11,8 +11,7 @@ import matplotlib.pyplot as plt
 
 from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import evaluate
-from unbag.model_selection import out_of_fold_scores
+from unbag.evaluation import cross_fit, evaluate
 from unbag.reports import RocDisplay
 
 wards = make_gaussian_bags(n_bags=60, bag_size=40, proportions=(0, 0.5), random_state=0)
@@ -21,12 +20,13 @@ wards = make_gaussian_bags(n_bags=60, bag_size=40, proportions=(0, 0.5), random_
 # Each ward is scored by a model that did not see it. The verdict says whether label shift is
 # rejected.
 
-scores, _ = out_of_fold_scores(LLPClassifier(kernel=None), wards.X, wards.y)
-print(evaluate(wards.y, scores).verdict)
+scores = cross_fit(LLPClassifier(kernel=None), wards.X, wards.y).scores
+evaluation = evaluate(wards.y, scores)
+print(evaluation.verdict)
 
 # %%
 # The band covers the whole curve with a probability of 95%.
 
-RocDisplay.from_data(wards.y, scores, labels=wards.labels).plot(plt.figure().gca())
+RocDisplay.from_evaluation(evaluation, wards.labels).plot(plt.figure().gca())
 plt.title("From 60 counts: estimated, and true")
 plt.show()

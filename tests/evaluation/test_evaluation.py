@@ -12,8 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 from unbag import BagKFold, BagShuffleSplit, LLPClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import cross_val_evaluate, estimate, evaluate
-from unbag.model_selection.out_of_fold import out_of_fold_scores
+from unbag.evaluation import cross_fit, cross_val_evaluate, estimate, evaluate
+from unbag.model_selection.fitted import decision_scores
+from unbag.model_selection.splitters import look_at_folds
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
 
@@ -43,15 +44,16 @@ class Chances(Mute):
 
 def test_no_bag_is_scored_by_a_model_that_saw_it():
     X = DATA.y["bag"].astype(float)[:, None]
-    scores, fold = out_of_fold_scores(Check(), X, DATA.y, cv=4)
-    assert (scores == 0).all()
+    parts, fold = look_at_folds(Check(), X, DATA.y, decision_scores, cv=4)
+    assert all((part == 0).all() for part in parts)
     # and bags stay whole
     assert all(len(np.unique(fold[DATA.y["bag"] == bag])) == 1 for bag in range(30))
     assert set(fold) == {0, 1, 2, 3}
 
 
 def test_scores_are_those_of_each_fold_in_its_place():
-    scores, fold = out_of_fold_scores(LLPClassifier(kernel=None), DATA.X, DATA.y, cv=3)
+    found = cross_fit(LLPClassifier(kernel=None), DATA.X, DATA.y, cv=3)
+    scores, fold = found.scores, found.fold
     for number, (train, test) in enumerate(BagKFold(3).split(DATA.X, DATA.y)):
         model = LLPClassifier(kernel=None).fit(DATA.X[train], DATA.y[train])
         np.testing.assert_allclose(scores[test], model.decision_function(DATA.X[test]))
@@ -116,8 +118,7 @@ def test_several_jobs_change_nothing():
 
 
 def test_probabilities_do_where_there_is_no_decision_function():
-    scores, _ = out_of_fold_scores(Chances(), DATA.X, DATA.y)
-    np.testing.assert_allclose(scores, np.log(0.3 / 0.7))
+    np.testing.assert_allclose(cross_fit(Chances(), DATA.X, DATA.y).scores, np.log(0.3 / 0.7))
 
 
 def test_three_classes():
@@ -152,7 +153,7 @@ def test_splits_that_cut_bags_are_refused():
 
 def test_model_without_scores_is_refused():
     with pytest.raises(ValueError, match="gives neither a decision_function nor probabilities"):
-        out_of_fold_scores(Mute(), DATA.X, DATA.y)
+        cross_fit(Mute(), DATA.X, DATA.y)
 
 
 def test_four_bags_are_evaluated_in_four_folds():

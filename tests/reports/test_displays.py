@@ -39,7 +39,9 @@ def make_displays(data, *, draws=50):
     scores = data.X[:, 0]
     return {
         "bags": BagsDisplay.from_data(data.y),
-        "roc": RocDisplay.from_data(data.y, scores, labels=data.labels, n_resamples=draws),
+        "roc": RocDisplay.from_evaluation(
+            evaluate(data.y, scores, n_resamples=draws), labels=data.labels
+        ),
         "assumption": LabelShiftDisplay.from_data(scores, data.y),
         "reliability": CalibrationDisplay.from_data(data.y, 1 / (1 + np.exp(-2 * scores))),
     }
@@ -140,7 +142,7 @@ def test_bags_of_three_classes_and_unknown_views():
 
 
 def test_with_labels_for_bags_both_curves_are_the_same():
-    display = RocDisplay.from_data(DATA.labels, SCORES, labels=DATA.labels, n_resamples=20)
+    display = RocDisplay.from_evaluation(evaluate(DATA.labels, SCORES, n_resamples=20), DATA.labels)
     assert display.true_auc == pytest.approx(roc_auc_score(DATA.labels, SCORES))
     assert display.auc.value == pytest.approx(display.true_auc)
     frame = display.frame()
@@ -153,7 +155,7 @@ def test_roc_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="ROC curve is for two classes"):
         RocDisplay.from_evaluation(evaluate(data.y, scores, n_resamples=10))
     with pytest.raises(ValueError, match="one label for each of the 800 instances"):
-        RocDisplay.from_data(DATA.y, SCORES, labels=[0, 1], n_resamples=10)
+        RocDisplay.from_evaluation(evaluate(DATA.y, SCORES, n_resamples=10), [0, 1])
 
 
 # --- assumption -------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from unbag.evaluation import evaluate
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import posterior_draws
 from unbag.evaluation.measures import as_columns
-from unbag.model_selection.out_of_fold import decision_scores
+from unbag.model_selection.fitted import decision_scores
 from unbag.reports.report import make_report
 from unbag.tables.column_types import ColumnType
 from unbag.tables.pipeline import split_pipeline

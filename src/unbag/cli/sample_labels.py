@@ -22,7 +22,7 @@ from unbag.cli.options import (
 from unbag.cli.output import need, say
 from unbag.cli.parser import add_parser
 from unbag.evaluation import sample_rows_to_label
-from unbag.model_selection.out_of_fold import decision_scores
+from unbag.model_selection.fitted import decision_scores
 from unbag.tables import write_table
 from unbag.tables.files import TableError
 from unbag.tables.writing import without_formulas

@@ -60,6 +60,10 @@ _DETECTED = NORMAL_95 + 0.84
 Reason = tuple[VerdictName, str]
 
 _CORRELATED = "Counts cannot tell whether such effects are correlated with the scores."
+_PERFECTLY = (
+    "Counts cannot rule out effects that are a function of the scores; the sensitivity range allows "
+    "for them."
+)
 _LABELS = (
     "Labels of a few hundred rows drawn at random give an estimate without an assumption on bags "
     "(unbag sample-labels; in Python unbag.evaluation.sample_rows_to_label)."
@@ -285,8 +289,7 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
         name: VerdictName = "rejected" if effect.z_value > NORMAL_95 else "inconclusive"
         findings.append((name, f"Bags differ beyond their features: {effect}. {_CORRELATED}"))
     elif effect.shift_type == "covariate_shift":
-        text = f"Bag effects: {effect}."
-        findings.append(("not_rejected", text))
+        findings.append(("not_rejected", f"Bag effects: {effect}. {_PERFECTLY}"))
     return _verdict("covariate_shift", findings)
 
 

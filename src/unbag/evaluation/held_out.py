@@ -25,8 +25,8 @@ from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation.checks import Check, check_scores
 from unbag.evaluation.measures import Sample, make_sample
 from unbag.evaluation.sensitivity import HeldOutLogOdds
-from unbag.model_selection.fitted import last_step, log_odds_of
-from unbag.model_selection.out_of_fold import decision_scores, look_at_folds
+from unbag.model_selection.fitted import decision_scores, last_step, log_odds_of
+from unbag.model_selection.splitters import look_at_folds
 
 # Draws from the posterior of a model: at most, at least, and numbers in all of them.
 _DRAWS, _FEWEST_DRAWS, _DRAWN_NUMBERS = 40, 20, 2**23

@@ -32,6 +32,40 @@ def log_odds_of(probabilities: ArrayLike) -> Floats:
     return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
 
+def decision_scores(model: Any, X: Any) -> Floats:
+    """Decision function of a fitted model, or the log-odds of its probabilities.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted, with ``decision_function`` or ``predict_proba``.
+    X : array-like of shape (n_instances, n_features)
+        Instances.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        For two classes one score, for more one column per class.
+
+    Examples
+    --------
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.model_selection import decision_scores
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    >>> decision_scores(model, data.X).shape
+    (200,)
+    """
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), dtype=float)
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"{type(model).__name__} gives neither a decision_function nor probabilities."
+        )
+    return log_odds_of(model.predict_proba(X))
+
+
 def names_behind(steps: Any) -> Any:
     """Names of the columns that fitted steps make of theirs; None if they know none."""
     with suppress(AttributeError, ValueError):

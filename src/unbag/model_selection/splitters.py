@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 
 from unbag._arrays import Bools, Ints
 from unbag._checks import check_count, check_inside
+from unbag._progress import progress_bar
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
 
@@ -271,3 +274,32 @@ def check_held_once(held: Bools) -> None:
     """Refuse folds (rows) that leave a bag out, or hold one out twice."""
     if not (held.sum(axis=0) == 1).all():
         raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+
+
+def look_at_folds(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    look: Callable[[Any, Any], Any],
+    *,
+    cv: Any = 5,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[list[Any], Ints]:
+    """Look at every fold with a clone of the estimator that was trained on the others."""
+    held = check_cv(cv, X, y)
+    cut_by_folds(check_bag_target(y), held)
+    check_held_once(held)
+    jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_fit_and_look)(estimator, X, y, out, look) for out in held
+    )
+    found = list(progress_bar(jobs, verbose=verbose, total=len(held), desc="folds", unit="fold"))
+    return found, held.argmax(axis=0)
+
+
+def _fit_and_look(
+    estimator: Any, X: Any, y: Any, out: Bools, look: Callable[[Any, Any], Any]
+) -> Any:
+    train, test = np.flatnonzero(~out), np.flatnonzero(out)
+    model = clone(estimator).fit(_safe_indexing(X, train), y[train])
+    return look(model, _safe_indexing(X, test))

@@ -16,8 +16,13 @@ from unbag._checks import check_one_each
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.priors import resolve_class_prior
-from unbag.model_selection.out_of_fold import look_at_folds
-from unbag.model_selection.splitters import KnownFolds, check_cv, check_held_once, cut_by_folds
+from unbag.model_selection.splitters import (
+    KnownFolds,
+    check_cv,
+    check_held_once,
+    cut_by_folds,
+    look_at_folds,
+)
 from unbag.models.base import LogOddsClassifier
 from unbag.models.boosting import LLPBoostingClassifier, at_most_units
 from unbag.models.mixed import LLPClassifier

@@ -133,7 +133,7 @@ class ImportanceDisplay(SinglePicture):
             add_legend(ax)
 
     def __str__(self) -> str:
-        return "\n".join(aligned([self.header, *self.rows()]))
+        return "\n".join(aligned([self.header, *self.rows]))
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -143,23 +143,13 @@ class ImportanceDisplay(SinglePicture):
         several = tuple(f"Log-odds of {name}" for name in self.classes)
         return ("Feature", *(several or ("Log-odds per standard deviation",)))
 
-    def rows(self, most: int = _SHOWN) -> tuple[tuple[str, ...], ...]:
-        """Give the strongest columns, in words.
-
-        Parameters
-        ----------
-        most : int, default=10
-            How many columns.
-
-        Returns
-        -------
-        rows : tuple of tuple of str
-            The name of each column, and its values.
-        """
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The strongest columns with their values, in words."""
         write = (lambda v: f"{v:+.2f}") if self.linear else (lambda v: percent(max(v, 0.0)))
         return tuple(
             (shown(name, 60), *map(write, self.values[:, k]))
-            for k, name in enumerate(self.columns[:most])
+            for k, name in enumerate(self.columns[:_SHOWN])
         )
 
 
@@ -214,5 +204,5 @@ def importance_section(display: ImportanceDisplay | str) -> Section:
         caption = f"All {what}, the strongest first."
     first = shown(display.columns[0], 40)
     picture = Picture(display.plot, caption, f"Bars of {n} {what}; the longest is {first}.")
-    table = NumberTable(caption, display.header, display.rows())
+    table = NumberTable(caption, display.header, display.rows)
     return Section("importance", title, findings, (picture,), (table,))

@@ -103,30 +103,22 @@ class LabelShiftDisplay(SinglePicture):
             The display.
         """
         columns = read_columns(X, feature_names)
-        test = columns_test(columns, check_bag_target(y), alpha)
-        return cls.from_table(columns, y, test, feature=feature)
+        return cls.of_test(columns, y, columns_test(columns, check_bag_target(y), alpha), feature)
 
     @classmethod
-    def from_table(
-        cls,
-        columns: Columns,
-        y: Any,
-        test: LabelShiftTest,
-        *,
-        feature: str | None = None,
-    ) -> Self:
+    def of_test(cls, columns: Columns, y: Any, test: LabelShiftTest, feature: str | None) -> Self:
         """Show a column of those that were tested.
 
         Parameters
         ----------
         columns : Columns
-            The columns, as `unbag.evaluation.label_shift.read_columns` gives them.
+            What was tested.
         y : structured array from `unbag.bag_target`
             The bag of each instance and its proportions.
         test : LabelShiftTest
-            What was found in them.
-        feature : str, optional
-            The column to show; by default that of the least p-value.
+            What was found.
+        feature : str or None
+            The column to show; None for that of the least p-value.
 
         Returns
         -------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation import Evaluation, cross_val_evaluate
-from unbag.evaluation.label_shift import LabelShiftTest
-from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
+from unbag.evaluation.sample_size import effective_sample_size
 from unbag.model_selection.fitted import last_step
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.drawing import Display, make_axes_available
@@ -58,10 +57,6 @@ class Report:
         Fitted to all bags.
     evaluation : Evaluation
         How good it is on bags that it did not see.
-    information : EffectiveSampleSize
-        What the bags are worth.
-    assumption : dict of str to LabelShiftTest or str
-        Tests of the scores and of the columns of X, or why there is none.
     displays : dict of str to display
         The pictures, each with its ``plot()`` and ``frame()``.
     sections : tuple of Section
@@ -71,8 +66,6 @@ class Report:
     title: str
     estimator: Any
     evaluation: Evaluation
-    information: EffectiveSampleSize
-    assumption: dict[str, LabelShiftTest | str]
     displays: dict[str, Display]
     sections: tuple[Section, ...]
     _facts: tuple[tuple[str, str], ...]
@@ -210,16 +203,24 @@ def make_report(
     tests = _show_checks(y, evaluation)
     displays |= {f"assumption, {d.feature}": d for d in tests}
     reliability = show_reliability(y, evaluation, model)
-    importance = _importance(model, X, y, feature_names)
+    importance: ImportanceDisplay | str
+    try:
+        importance = ImportanceDisplay.from_estimator(model, X, y, feature_names=feature_names)
+    except ValueError as error:
+        importance = str(error)
     found = {"reliability": reliability, "importance": importance}
     displays |= {name: one for name, one in found.items() if not isinstance(one, str)}
     training = evaluation.fold is not None
     effects = effect_findings(last_step(model), bags) if training else []
     performance = performance_section(evaluation, bags, roc, labels)
+    if training and not getattr(last_step(model), "converged_", True):
+        text = "The fit did not converge; raise max_iter, or scale the columns."
+        findings = (*performance.findings, Finding(text, "warning"))
+        performance = replace(performance, findings=findings)
     sections = [
         verdict_section(evaluation),
         assumption_section(evaluation, tests, effects),
-        _with_convergence(performance, model) if training else performance,
+        performance,
         reliability_section(reliability),
         importance_section(importance),
         bags_section(shape),
@@ -231,8 +232,6 @@ def make_report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
         estimator=model,
         evaluation=evaluation,
-        information=information,
-        assumption=evaluation.tests,
         displays=displays,
         sections=tuple(sections),
         _facts=_facts(bags, X, evaluation, model, origin),
@@ -286,32 +285,12 @@ def _facts(
     return (*facts, ("Date", origin["date"]))
 
 
-def _with_convergence(section: Section, model: Any) -> Section:
-    if getattr(last_step(model), "converged_", True):
-        return section
-    text = "The fit did not converge; raise max_iter, or scale the columns."
-    findings = (*section.findings, Finding(text, "warning"))
-    return Section(section.key, section.title, findings, section.pictures, section.tables)
-
-
-def _importance(model: Any, X: Any, y: Any, feature_names: Any) -> ImportanceDisplay | str:
-    try:
-        return ImportanceDisplay.from_estimator(model, X, y, feature_names=feature_names)
-    except ValueError as error:
-        return str(error)
-
-
 def _show_checks(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
     """Show for each test the column with the strongest evidence against label shift."""
-    return [
-        LabelShiftDisplay.from_table(
-            check.worst_column,
-            y,
-            check.test,
-            feature=str(check.worst_column.names[0])
-            if len(check.worst_column.names) == 1
-            else None,
-        )
-        for check in evaluation.rows.checks
-        if check.worst_column is not None and not isinstance(check.test, str)
-    ]
+    found = []
+    for check in evaluation.rows.checks:
+        columns, test = check.worst_column, check.test
+        if columns is not None and not isinstance(test, str):
+            name = str(columns.names[0]) if len(columns.names) == 1 else None
+            found.append(LabelShiftDisplay.of_test(columns, y, test, name))
+    return found

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._checks import check_one_each
 from unbag._optional import make_frame
 from unbag._text import percent
-from unbag.evaluation import Estimate, Evaluation, evaluate
+from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.curves import RocBand
 from unbag.reports.drawing import BLUE, GREY, SinglePicture, add_legend
 
@@ -59,37 +59,18 @@ class RocDisplay(SinglePicture):
             return cls(evaluation.roc, evaluation["roc_auc"])
         from sklearn.metrics import roc_auc_score, roc_curve
 
-        truth = check_truth(labels, len(evaluation.scores))
+        values = np.asarray(labels)
+        check_one_each(values, len(evaluation.scores), "labels", "instances", "label")
+        names, codes = np.unique(values, return_inverse=True)
+        if len(names) != 2:
+            raise ValueError(f"labels must be of two classes, and there are {len(names)}.")
+        truth = codes == 1
         fpr, tpr, _ = roc_curve(truth, evaluation.scores)
         # a point for every row is more than any picture shows
         grid = np.linspace(0, 1, 501)
         curve = (grid, np.interp(grid, fpr, tpr)) if len(fpr) > len(grid) else (fpr, tpr)
         auc = float(roc_auc_score(truth, evaluation.scores))
         return cls(evaluation.roc, evaluation["roc_auc"], curve, auc)
-
-    @classmethod
-    def from_data(
-        cls, y: Any, scores: ArrayLike, *, labels: ArrayLike | None = None, **options: Any
-    ) -> Self:
-        """Evaluate scores of bags that the model was not trained on.
-
-        Parameters
-        ----------
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions.
-        scores : array-like of shape (n_instances,)
-            Decision function of every instance.
-        labels : array-like of shape (n_instances,), optional
-            True labels, if they are known after all; they are drawn for comparison only.
-        **options
-            Of `unbag.evaluation.evaluate`, such as ``confidence_level``.
-
-        Returns
-        -------
-        display : RocDisplay
-            The display.
-        """
-        return cls.from_evaluation(evaluate(y, scores, **options), labels)
 
     def frame(self) -> Any:
         """One row per rate of false positives: the rate of true positives and its limits."""
@@ -138,13 +119,3 @@ class RocDisplay(SinglePicture):
             low, high = self.band.low[k], self.band.high[k]
             lines.append(f"  TPR at FPR {at:g}: {self.band.tpr[k]:.3f} ({low:.3f} to {high:.3f})")
         return "\n".join(lines)
-
-
-def check_truth(labels: ArrayLike, n_instances: int) -> NDArray[np.bool_]:
-    """Read labels of two classes as true for the second."""
-    values = np.asarray(labels)
-    check_one_each(values, n_instances, "labels", "instances", "label")
-    names, codes = np.unique(values, return_inverse=True)
-    if len(names) != 2:
-        raise ValueError(f"labels must be of two classes, and there are {len(names)}.")
-    return codes == 1

@@ -11,7 +11,7 @@ from scipy.special import logit
 
 from unbag._outputs import by_output, probabilities_of_all
 from unbag.bags.bags import check_bag_target
-from unbag.model_selection.out_of_fold import decision_scores
+from unbag.model_selection.fitted import decision_scores
 from unbag.observations.count_likelihood import label_posteriors
 from unbag.tables.persistence import ModelFile
 from unbag.tables.pipeline import split_pipeline

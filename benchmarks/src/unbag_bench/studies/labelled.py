@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from unbag import LLPClassifier
-from unbag.evaluation import identification_bounds, sample_rows_to_label
+from unbag.evaluation import cross_fit, identification_bounds, sample_rows_to_label
 from unbag.evaluation.labelled import candidates, draw_of, fit_imputations, from_draw
 from unbag.evaluation.measures import get_measure, make_sample
-from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag_bench.study import Row, Study, table
 from unbag_bench.suites import NATURAL, count_target, load_natural
 
@@ -30,7 +29,7 @@ def scored(task: str) -> tuple[Any, Any, Any]:
     rows = np.random.default_rng(0).permutation(len(labels))[:N_ROWS]
     y = count_target(bag[rows], labels[rows])
     n_bags = len(np.unique(y["bag"]))
-    scores, _ = out_of_fold_scores(LLPClassifier(kernel=None), X[rows], y, cv=min(5, n_bags))
+    scores = cross_fit(LLPClassifier(kernel=None), X[rows], y, cv=min(5, n_bags)).scores
     return y, np.ravel(scores), labels[rows]
 
 
