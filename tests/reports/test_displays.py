@@ -77,8 +77,7 @@ def test_many_bags_stay_readable_and_small():
         svg = draw_svg(display.plot)
         assert len(svg) < 150_000, name
     bags = BagsDisplay.from_data(many.y)
-    for view in ("sizes", "information"):
-        assert len(draw_svg(partial(bags.plot, view=view))) < 250_000
+    assert len(draw_svg(partial(bags.plot, view="sizes"))) < 250_000
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):
@@ -121,10 +120,6 @@ def test_bags_numbers():
     display = DISPLAYS["bags"]
     frame = display.frame()
     assert frame["share"].sum() == pytest.approx(1)
-    assert display.bags_for(1.0) <= 20
-    reached = np.sort(frame["share"])[::-1].cumsum()
-    k = display.bags_for(0.5)
-    assert reached[k - 1] >= 0.5 - 1e-9 > reached[k - 2] - 2e-9
     positive = np.repeat(display.bags.proportions[:, 1], display.bags.sizes)
     assert display.spread == pytest.approx([positive.std()] * 2)
 

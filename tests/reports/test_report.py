@@ -168,14 +168,6 @@ def test_models_without_a_likelihood_report_no_effects():
     assert "unexplained" not in str(report)
 
 
-def test_the_choice_of_trees_is_reported():
-    trees = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3)
-    report = model_report(trees, DATA.X, DATA.y, cv=2, n_resamples=50)
-    assert "How were the trees chosen?" in titles(report)
-    assert "by the likelihood of their counts" in str(report)
-    assert "Those of 2, 4 leaves were tried." in str(report)
-
-
 def test_names_are_text_and_nothing_else(nasty_report):
     text = nasty_report.to_html()
     page = Page(text)

@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 
 from unbag._checks import check_choice
 from unbag._optional import make_frame
-from unbag._text import counted, percent, shown
+from unbag._text import counted, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
-from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, Display, add_legend, finish, make_axes
+from unbag.reports.drawing import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Display,
+    add_legend_above,
+    finish,
+    make_axes,
+)
 
-BagsView = Literal["proportions", "sizes", "information"]
+BagsView = Literal["proportions", "sizes"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,22 +64,6 @@ class BagsDisplay(Display):
         centre = np.average(shares, axis=0, weights=sizes)
         return np.sqrt(np.average((shares - centre) ** 2, axis=0, weights=sizes))
 
-    def bags_for(self, share: float) -> int:
-        """Count the bags, most informative first, that carry a share of all information.
-
-        Parameters
-        ----------
-        share : float
-            Share of the information, from 0 to 1.
-
-        Returns
-        -------
-        n_bags : int
-            Number of bags.
-        """
-        reached = np.cumsum(self.information.by_bag["share"])
-        return int(np.searchsorted(reached, share - 1e-9)) + 1
-
     def frame(self) -> Any:
         """One row per bag, the most informative first: name, size, proportions and share."""
         return make_frame(self.information.by_bag)
@@ -83,9 +75,8 @@ class BagsDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; by default on a new figure.
-        view : {"proportions", "sizes", "information"}, default="proportions"
-            How the shares of classes are spread over bags, how large bags are, or how much of
-            the information the most informative bags carry.
+        view : {"proportions", "sizes"}, default="proportions"
+            How the shares of classes are spread over bags, or how large bags are.
 
         Returns
         -------
@@ -94,8 +85,7 @@ class BagsDisplay(Display):
         """
         check_choice(view, get_args(BagsView), "view")
         ax = make_axes(ax)
-        draw = {"proportions": self._proportions, "sizes": self._sizes}
-        draw.get(view, self._information)(ax)
+        (self._proportions if view == "proportions" else self._sizes)(ax)
         return finish(ax)
 
     def _proportions(self, ax: Any) -> None:
@@ -114,7 +104,7 @@ class BagsDisplay(Display):
         ax.set_yticks(rows, [shown(name, 20) for name in classes], parse_math=False)
         ax.set(xlabel="share of the class in the bag", ylabel="class", xlim=(-0.02, 1.02))
         ax.set_ylim(len(classes) - 0.5, -0.5)
-        add_legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0)
+        add_legend_above(ax)
 
     def _sizes(self, ax: Any) -> None:
         sizes = self.bags.sizes
@@ -130,41 +120,16 @@ class BagsDisplay(Display):
         ax.set_xlabel("instances in the bag")
         _count_axis(ax)
 
-    def _information(self, ax: Any) -> None:
-        n = self.bags.n_bags
-        reached = 100 * np.append(0, np.cumsum(self.information.by_bag["share"]))
-        marker = "o" if n <= SOME / 4 else None
-        ax.plot(np.arange(n + 1), reached, color=BLUE, marker=marker, markersize=3)
-        ax.plot(
-            [0, n], [0, 100], color=GREY, linestyle=":", label="if all bags contributed the same"
-        )
-        ax.set(
-            xlabel="number of bags, the most informative first",
-            ylabel="% of the information",
-            ylim=(0, 102),
-            xlim=(0, n),
-        )
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        add_legend(ax, loc="lower right")
-
     def __str__(self) -> str:
         sizes, shares = self.bags.sizes, self.bags.proportions
         spread = ", ".join(
             f"{shown(name)}: {shares[:, c].min():.3g} to {shares[:, c].max():.3g}"
             for c, name in enumerate(self.bags.class_names)
         )
-        return "\n".join(
-            [
-                f"{counted(self.bags.n_bags, 'bag')} of {sizes.min()} to {sizes.max()} instances, "
-                f"{self.bags.n_instances:,} in all.",
-                f"Shares of the classes: {spread}.",
-                f"{counted(self.bags_for(0.5), 'bag')} ({percent(self._part())}) hold half of "
-                "the information.",
-            ]
+        return (
+            f"{counted(self.bags.n_bags, 'bag')} of {sizes.min()} to {sizes.max()} instances, "
+            f"{self.bags.n_instances:,} in all.\nShares of the classes: {spread}."
         )
-
-    def _part(self) -> float:
-        return self.bags_for(0.5) / self.bags.n_bags
 
 
 def _count_axis(ax: Any) -> None:

@@ -72,6 +72,11 @@ def add_legend(ax: Any, **options: Any) -> None:
     ax.legend(**{"frameon": False, "fontsize": 9, "handlelength": 1.5, **options})
 
 
+def add_legend_above(ax: Any, **options: Any) -> None:
+    """Add one above the axes, in a line."""
+    add_legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0, **options)
+
+
 def save_figure(figure: Any, path: Path) -> None:
     """Save a picture, whole or not at all, in the format that its name says."""
     with whole_file(path) as file:

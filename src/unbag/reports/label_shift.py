@@ -14,7 +14,7 @@ from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.label_shift import Columns, LabelShiftTest, columns_test, read_columns
-from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, SinglePicture, add_legend
+from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, SinglePicture, add_legend_above
 
 _NAMED = 3
 # More crosses than this would bury the bags below them.
@@ -133,7 +133,7 @@ class LabelShiftDisplay(SinglePicture):
         expected, variance = _fit(mean, spread, bags)
         position = bags.proportions[:, 1] if bags.n_classes == 2 else expected
         error = np.sqrt(variance / bags.sizes)
-        standing = test.bags["bag"][test.bags["adjusted_p_value"] <= test.alpha]
+        standing = set(test.bags["bag"][test.bags["adjusted_p_value"] <= test.alpha].tolist())
         far = np.abs(mean - expected) > _FAR * error
         return cls(
             feature=name,
@@ -142,7 +142,7 @@ class LabelShiftDisplay(SinglePicture):
             mean=mean,
             expected=expected,
             error=error,
-            suspicious=far & _among(bags.ids, standing),
+            suspicious=far & np.array([bag in standing for bag in bags.ids.tolist()], dtype=bool),
             n_classes=bags.n_classes,
             test=test,
         )
@@ -188,14 +188,7 @@ class LabelShiftDisplay(SinglePicture):
         )
         ax.margins(y=0.12)
         ax.set(xlabel=x_label, ylabel=f"mean rank of {shown(self.feature, 24)}, in %")
-        add_legend(
-            ax,
-            loc="lower right",
-            bbox_to_anchor=(1, 1),
-            ncols=3,
-            borderaxespad=0,
-            columnspacing=1,
-        )
+        add_legend_above(ax, columnspacing=1)
 
     def _mark_suspicious(self, ax: Any) -> None:
         """Cross out the worst bags, and mark others that stand out by dots that hide nothing."""
@@ -206,20 +199,17 @@ class LabelShiftDisplay(SinglePicture):
         crossed, rest = worst[:_CROSSED], worst[_CROSSED:]
         ax.plot(self.position[rest], self.mean[rest], ".", color=ORANGE, markersize=3)
         label = "stands out" if len(rest) == 0 else f"the {_CROSSED} worst of {len(bad):,}"
-        ax.plot(
-            self.position[crossed], self.mean[crossed], "X", color=ORANGE, markersize=8, label=label
-        )
-        self._name_bags(ax)
-
-    def _name_bags(self, ax: Any) -> None:
-        """Write the names of the worst bags next to them, where one does not cover another."""
+        style = {"color": ORANGE, "markersize": 8, "label": label}
+        ax.plot(self.position[crossed], self.mean[crossed], "X", **style)
+        # names of bags, where one does not cover another
         width, height = np.ptp(self.position) or 1.0, np.ptp(self.mean) or 1.0
         named: list[int] = []
-        for k in np.argsort(-np.abs(self.residual)):
-            near = (np.abs(self.position[named] - self.position[k]) < 0.25 * width) & (
-                np.abs(self.mean[named] - self.mean[k]) < 0.08 * height
-            )
-            if len(named) == _NAMED or not self.suspicious[k] or near.any():
+        for k in worst:
+            across = np.abs(self.position[named] - self.position[k]) < 0.25 * width
+            if (
+                len(named) == _NAMED
+                or (across & (np.abs(self.mean[named] - self.mean[k]) < 0.08 * height)).any()
+            ):
                 continue
             named.append(int(k))
             third = int(3 * (self.position[k] - self.position.min()) / (width * 1.001))
@@ -242,12 +232,6 @@ class LabelShiftDisplay(SinglePicture):
             for k in np.argsort(-off)[:_NAMED]
         ]
         return "\n".join(lines)
-
-
-def _among(ids: NDArray[Any], some: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark the ids that are among some; ids of mixed types need not sort."""
-    names = set(some.tolist())
-    return np.array([name in names for name in ids.tolist()], dtype=bool)
 
 
 def _fit(mean: Floats, spread: Floats, bags: Bags) -> tuple[Floats, Floats]:

@@ -41,7 +41,7 @@ from unbag.reports.sections import (
     bags_section,
     bags_tile,
     effect_findings,
-    training_sections,
+    learners_section,
 )
 
 
@@ -225,8 +225,8 @@ def make_report(
         importance_section(importance),
         bags_section(shape),
     ]
-    if training:
-        sections += training_sections(last_step(model))
+    if training and (learners := learners_section(last_step(model))) is not None:
+        sections.append(learners)
     origin = provenance()
     return Report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",

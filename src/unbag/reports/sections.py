@@ -49,14 +49,6 @@ def bags_section(display: BagsDisplay) -> Section:
                     f"Histogram: bags have between {small} and {large} instances.",
                 )
             )
-        half = counted(display.bags_for(0.5), "bag")
-        pictures.append(
-            Picture(
-                lambda ax: display.plot(ax, view="information"),
-                f"Information by bag: {half} of {whole(bags.n_bags)} carry half of it.",
-                f"Cumulative information of the most informative bags: {half} carry half.",
-            )
-        )
     return Section(
         "bags", "How informative are the bags?", tuple(findings), tuple(pictures), tables
     )
@@ -199,17 +191,11 @@ def _lower(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def training_sections(model: Any) -> list[Section]:
-    """Report what was compared and chosen in training, as far as the model had a choice."""
+def learners_section(model: Any) -> Section | None:
+    """Report the base models of an ensemble and their weights; None for any other."""
     leaderboard = getattr(model, "leaderboard_", [])
-    sections = [_learners(leaderboard)] if len(leaderboard) > 1 else []
-    if getattr(model, "selection_path_", None):
-        sections.append(_rounds(model))
-    return sections
-
-
-def _learners(leaderboard: list[dict[str, Any]]) -> Section:
-    """Report the base models and their weights."""
+    if len(leaderboard) < 2:
+        return None
     tried = [row for row in leaderboard if row["loss"] is not None]
     text = (
         f"{counted(len(tried), 'base model')} trained on the same folds, weighted by the "
@@ -228,23 +214,3 @@ def _learners(leaderboard: list[dict[str, Any]]) -> Section:
     heads = ("base model", "negative log-likelihood per row", "weight", "seconds")
     table = NumberTable("Base models by held-out likelihood, the best first", heads, rows)
     return Section("learners", "Which base models are used?", tuple(findings), (), (table,))
-
-
-def _rounds(model: Any) -> Section:
-    """Report how leaves and rounds of boosted trees were chosen."""
-    by = "by the likelihood of their counts"
-    text = (
-        f"Trees of {model.num_leaves_} leaves were best on held-out bags after "
-        f"{model.n_estimators_} rounds, {by}."
-    )
-    if model.n_estimators_ == 0:
-        text = f"Trees added nothing to a linear function on held-out bags, {by}."
-    tried = sorted({leaves for leaves, *_ in model.selection_path_})
-    if len(tried) > 1:
-        text += f" Those of {', '.join(map(str, tried))} leaves were tried."
-    findings = [Finding(text)]
-    most = max(max(rounds) for n, rounds, _ in model.selection_path_ if n == model.num_leaves_)
-    if model.n_estimators_ == most:
-        text = "More rounds than were tried may do better (parameter n_estimators)."
-        findings.append(Finding(text, "note"))
-    return Section("rounds", "How were the trees chosen?", tuple(findings))
