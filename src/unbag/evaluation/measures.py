@@ -540,10 +540,26 @@ def _score_by(measure: Measure, sign: float, estimator: Any, X: Any, y: Any) -> 
     return sign * measure.value(make_sample(y, estimator.decision_function(X), trusted=True))
 
 
+def roc_auc_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the area under the ROC curve; for several classes, its mean for each against the rest."""
+    sample = make_sample(y, estimator.decision_function(X), trusted=True)
+    bags, scores = sample.bags, sample.scores
+    if bags.n_classes == 2:
+        return Area().value(sample)
+    found = []
+    for c, own in enumerate(scores.T):
+        others = np.logaddexp.reduce(np.delete(scores, c, axis=1), axis=1)
+        side = np.eye(2)[(np.arange(bags.n_classes) == c).astype(int)]
+        noise = None if bags.noise is None else side.T @ bags.noise @ side
+        two = {"proportions": bags.proportions @ side, "classes": np.arange(2), "noise": noise}
+        found.append(Area().value(Sample(replace(bags, names=None, **two), own - others)))
+    return float(np.mean(found))
+
+
 SCORERS: dict[str, Callable[[Any, Any, Any], float]] = {
     "log_likelihood": log_likelihood_scorer,
     # with the logistic loss and balanced classes
     "corrected_risk": partial(_score_by, Risk(), -1.0),
     "balanced_accuracy": partial(_score_by, Cost(complement=True), 1.0),
-    "roc_auc": partial(_score_by, Area(), 1.0),
+    "roc_auc": roc_auc_scorer,
 }

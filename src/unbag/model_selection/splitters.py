@@ -37,7 +37,22 @@ class _WholeBags(BaseCrossValidator):
         """Rows that each split holds out."""
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of splits."""
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X : object, default=None
+            Not used; here as scikit-learn gives it.
+        y : object, default=None
+            Not used.
+        groups : object, default=None
+            Not used.
+
+        Returns
+        -------
+        n_splits : int
+            Number of splits.
+        """
         return self.n_splits
 
     def _iter_test_masks(

@@ -39,7 +39,18 @@ class SinglePicture(Display):
     """A display of one picture."""
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw it, and return the axes."""
+        """Draw it, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         self._draw(ax)
         return finish(ax)
