@@ -247,7 +247,7 @@ def test_frames_with_text_and_gaps_in_a_pipeline():
         "column 1",
     ]
     plain = model_report(MODEL, DATA.X, DATA.y, cv=2, n_resamples=50, feature_names=["a", "b"])
-    assert list(plain.assumption["The columns of X"].features["feature"]) == ["a", "b"]
+    assert list(plain.evaluation.tests["The columns of X"].features["feature"]) == ["a", "b"]
 
 
 class _Keep(StandardScaler):

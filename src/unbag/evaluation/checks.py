@@ -267,6 +267,9 @@ def judge_label_shift(
     if not can_fail and not agrees:
         text = "There are too few bags, or too similar ones, to check label shift."
         findings.insert(0, ("inconclusive", text))
+    if signal is not None and signal.separation < SEPARATED:
+        # what bags cannot tell comes first
+        findings.insert(0, ("inconclusive", _FLAT))
     return _verdict("label_shift", findings)
 
 
@@ -318,7 +321,7 @@ def overall_verdict(label_shift: Verdict, covariate_shift: Verdict) -> Verdict:
     if label_shift.name == "not_rejected":
         return label_shift
     if covariate_shift.name == "not_rejected":
-        return Verdict("not_rejected", "covariate_shift", reasons, (_LABELS,))
+        return replace(covariate_shift, advice=(_LABELS,))
     if label_shift.name == "inconclusive":
         flat = any(text == _FLAT for text in reasons)
         advice = (_LABELS, _FINER) if flat else (_LABELS,)
@@ -354,10 +357,8 @@ def signal_for_range(signal: Signal, label_shift: Verdict) -> SignalName:
 
 
 def _of_signal(signal: Signal | None) -> list[Reason]:
-    if signal is None:
+    if signal is None or signal.separation < SEPARATED:
         return []
-    if signal.separation < SEPARATED:
-        return [("inconclusive", _FLAT)]
     if not np.isfinite(signal.error):
         return [("inconclusive", "There are too few bags to compare variances within bags.")]
     below, above = (1 - signal.ratio) / signal.error, signal.ratio / signal.error

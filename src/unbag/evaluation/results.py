@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ _LEADS: dict[Assumption, str] = {
     "covariate_shift": "Estimates hold under covariate shift, which these bags do not contradict.",
     "either": "Ranges span the estimates under the assumptions that are not rejected, and the "
     "sensitivity range.",
-    "sensitivity": "Ranges hold under neither assumption.",
+    "sensitivity": "Ranges rest on neither assumption.",
     "labels": "Estimates from the labelled rows, without an assumption on bags.",
 }
 
@@ -248,14 +248,11 @@ class Evaluation:
         """The verdicts and the drift, in lines."""
         lines = [str(self.verdict)]
         spanning = self.verdict.assumption in ("either", "sensitivity")
-        notes = [*self.drift]
-        for key, other in reversed(self.verdicts.items()):
-            if other.lead != self.verdict.lead and not (spanning and key == "label_shift"):
+        for key, other in self.verdicts.items():
+            if key != self.verdict.assumption and not (spanning and key == "label_shift"):
                 own = [text for text in other.reasons if text not in self.verdict.reasons]
-                notes.insert(0, " ".join([other.lead, *own]))
-        for text in notes:
-            lines += textwrap.wrap(f"- {text}", WIDTH, subsequent_indent="  ")
-        return lines
+                lines.append(str(replace(other, reasons=tuple(own), advice=())))
+        return [*lines, *(textwrap.fill(text, WIDTH) for text in self.drift)]
 
     def _table(self) -> list[str]:
         level = next(iter(self.estimates.values())).confidence_level
@@ -269,7 +266,8 @@ class Evaluation:
         rows = [["", "estimate", f"{100 * level:g}% interval", *shown]]
         for name, one in self.estimates.items():
             others = [_range(found[name]) for found in shown.values()]
-            rows.append([name, f"{one.value:.4f}", _range(one), *others])
+            value = "undefined" if np.isnan(one.value) else f"{one.value:.4f}"
+            rows.append([name, value, _range(one), *others])
         return list(aligned(rows))
 
     def _ranges(self) -> dict[str, Estimate]:
@@ -282,4 +280,4 @@ class Evaluation:
 
 def _range(estimate: Estimate) -> str:
     low, high = estimate.shown_limits
-    return f"{low:.4f} to {high:.4f}"
+    return "" if np.isnan(low) else f"{low:.4f} to {high:.4f}"

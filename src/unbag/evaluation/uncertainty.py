@@ -47,9 +47,11 @@ class Verdict:
         if self.assumption == "either":
             return "Inconclusive: these bags cannot tell whether label shift holds."
         if self.assumption == "sensitivity":
-            more = "covariate shift cannot be checked"
-            more = "covariate shift is, too" if self.other == "rejected" else more
-            return f"Rejected: label shift does not hold in these bags, and {more}."
+            if self.other == "rejected":
+                return "Rejected: neither label shift nor covariate shift holds in these bags."
+            return (
+                "Rejected: label shift does not hold in these bags. Covariate shift cannot be told."
+            )
         shift = self.assumption.replace("_", " ")
         return {
             "not_rejected": f"No conflict with {shift} found.",

@@ -12,7 +12,6 @@ from scipy.special import softmax
 from unbag._text import measure_words, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities
-from unbag.defaults import MAX_SLOPE_RATIO
 from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.measures import as_columns, make_sample, usual_measures
 from unbag.model_selection.fitted import last_step
@@ -40,9 +39,6 @@ _WORDS = {
     "inconclusive": "inconclusive",
     "rejected": "rejected",
 }
-_SENSITIVITY = (
-    f"within-bag log-odds between 1/{MAX_SLOPE_RATIO:g} and {MAX_SLOPE_RATIO:g} times the fitted"
-)
 
 # Proportion of intervals of two standard errors, from few bags, that miss the truth.
 _MISSES = 0.07
@@ -98,10 +94,12 @@ def verdict_section(evaluation: Evaluation) -> Section:
     verdict = evaluation.verdict
     findings = [Finding(f"{verdict.lead} {evaluation.lead}", _KINDS[verdict.name])]
     findings += [Finding(text) for text in verdict.reasons]
-    other = evaluation.verdicts.get("covariate_shift")
-    if other is not None and verdict.assumption != "covariate_shift":
-        own = [text for text in other.reasons if text not in verdict.reasons]
-        findings.append(Finding(" ".join([other.lead, *own])))
+    for key, other in evaluation.verdicts.items():
+        if key == "label_shift" and verdict.assumption == "covariate_shift":
+            findings.append(Finding(other.lead))
+        elif key == "covariate_shift" != verdict.assumption:
+            own = [text for text in other.reasons if text not in verdict.reasons]
+            findings.append(Finding(" ".join([other.lead, *own])))
     findings += [Finding(text, "note") for text in (*evaluation.drift, *verdict.advice)]
     tables = (_by_assumption(evaluation),) if len(evaluation.by_assumption) > 1 else ()
     return Section("verdict", "Can the estimates be trusted?", tuple(findings), tables=tables)
@@ -138,10 +136,11 @@ def _by_assumption(evaluation: Evaluation) -> NumberTable:
     heads = {
         "label_shift": f"Label shift ({_verdict_word(evaluation, 'label_shift')})",
         "covariate_shift": f"Covariate shift ({_verdict_word(evaluation, 'covariate_shift')})",
-        "sensitivity": f"Sensitivity range ({_SENSITIVITY})",
+        "sensitivity": "Sensitivity range",
     }
     header = ("Measure", *(heads[key] for key in keys))
-    return NumberTable("Estimates by assumption", header, tuple(rows))
+    caption = f"Estimates by assumption. {evaluation.sensitivity}"
+    return NumberTable(caption, header, tuple(rows))
 
 
 def _verdict_word(evaluation: Evaluation, key: str) -> str:

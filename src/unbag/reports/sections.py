@@ -134,9 +134,6 @@ def assumption_section(
             kind: FindingKind = "good" if test.could_fail else "note"
             findings.append(Finding(f"{what}: {_lower(test.summary)}", kind))
         findings += [Finding(note, "note") for note in (*test.notes, *check.notes)]
-    if evaluation.effect is not None and evaluation.effect.shift_type is not None:
-        kind = "note" if evaluation.effect.shift_type == "covariate_shift" else "plain"
-        findings.append(Finding(evaluation.effect.message, kind))
     findings += effects
     pictures = [
         Picture(
