@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.base import clone
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Floats
 from unbag._text import listing
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.defaults import DOUBTED, EFFECT_DOUBTED, FLATTENED, REJECTED, SEPARATED
@@ -138,8 +138,9 @@ def check_features(
 
 def _check(what: str, y: Any, columns: Columns, notes: list[str] | None = None) -> Check:
     notes = notes or []
-    rows, some = _some_rows(y, columns.n_numbers), columns
-    if rows is not None:
+    some, most = columns, _MOST_NUMBERS * len(y) // int(columns.values.size)
+    if len(y) > most:
+        rows = rows_of_some_bags(y, most, 20, np.random.default_rng(0))
         notes.append(f"Tested on {len(rows):,} rows of some of the bags.")
         some, y = replace(columns, values=columns.values[rows]), y[rows]
     try:
@@ -151,14 +152,6 @@ def _check(what: str, y: Any, columns: Columns, notes: list[str] | None = None) 
     if len(columns.names) > 1:
         worst = Columns(columns.column(name)[:, None], np.array([name]))
     return Check(what, test, worst, tuple(notes))
-
-
-def _some_rows(y: Any, n_numbers: int) -> Ints | None:
-    """Rows of whole bags that are tested, if all would take too long."""
-    most = _MOST_NUMBERS * len(y) // n_numbers
-    if len(y) <= most:
-        return None
-    return rows_of_some_bags(y, most, 20, np.random.default_rng(0))
 
 
 # --- signal within bags ---------------------------------------------------------------------------
@@ -245,11 +238,6 @@ def _error_covariance(G: Floats, V: Floats, scale: Floats, theta: Floats) -> Flo
 
 
 # --- verdicts -------------------------------------------------------------------------------------
-
-
-def labels_verdict() -> Verdict:
-    """Give the verdict on estimates from labels."""
-    return Verdict("not_rejected", "labels", ("All rows have labels.",))
 
 
 def judge_label_shift(

@@ -21,7 +21,6 @@ from unbag.evaluation.checks import (
     check_scores,
     judge_covariate_shift,
     judge_label_shift,
-    labels_verdict,
     overall_verdict,
     signal_for_range,
     signal_within_bags,
@@ -59,7 +58,9 @@ def evaluate_rows(
     by_assumption: ByAssumption = {
         "label_shift": {name: widen(uncertainty.of(*one), spread) for name, one in of_rows.items()}
     }
-    verdict, verdicts, effect = labels_verdict(), {}, None
+    verdict = Verdict("not_rejected", "labels", ("All rows have labels.",))
+    verdicts: dict[str, Verdict] = {}
+    effect = None
     signal: SignalName = "found"
     slopes: dict[Assumption, Slopes] = {}
     if sample.bags.labelled.all():

@@ -323,12 +323,6 @@ class Columns:
     names: NDArray[Any]
     left_out: tuple[str, ...] = ()  # columns without a value that several rows share
 
-    @property
-    def n_numbers(self) -> int:
-        """Number of values in all columns."""
-        values: Any = self.values
-        return int(values.size)
-
     def column(self, name: str) -> Floats:
         """Values of one column."""
         place = np.flatnonzero(self.names == name)

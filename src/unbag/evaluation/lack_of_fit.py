@@ -196,7 +196,10 @@ class Plane:
         skewed_within = self._third_moments(cubes - self._third_between(fit))
         skewed = self._third_moments(cubes)
         refined = self._refined(fit, free, skewed_within, step)
-        plain = self._plain(fit, free, spread, widest, skewed, step)
+        # this does not depend on θ
+        plain = self._moments(
+            fit, free, spread + np.maximum(fit.uncertain, 0.0), widest, skewed, step
+        )
 
         design = fit.root[..., None] * self.bags.proportions
         r = _robust_residuals(fit.root * mean, design, fit.residual, free) * np.sqrt(fit.v)
@@ -257,45 +260,41 @@ class Plane:
 
     def _refined(self, fit: _Fit, free: Floats, skewed: Floats, step: Floats) -> LackMoments:
         """T against the variance within classes."""
-        n, G, v = self.bags.sizes, self.bags.proportions, fit.v
-        u = fit.actual / v
-        own = np.where(self.plural, fit.own / v, u)
+        n, G = self.bags.sizes, self.bags.proportions
         # T_i holds products of different instances, and −2 Σ_j δ_j ε_j / (n_i − 1) from the
         # distance δ of classes; the estimate of θ adds its own part through K
         distance = fit.theta[:, None] - (fit.theta @ G.T)[..., None]
         apart = 4 * n / self.within**2 * np.einsum("ic,mic,mc->mi", G, distance**2, fit.sigma2)
-        M = np.tensordot(self.plural * free / v, self.K, 1)
+        M = np.tensordot(self.plural * free / fit.v, self.K, 1)
         MC = M @ fit.covariance
-        two, three = _traces(fit.q, u)
-        noise = 2 * np.sum(self.plural * (free * u) ** 2 / self.within, axis=1)
-        noise += 4 * _form(MC @ M, fit.theta) + 2 * _trace(MC @ MC)
-        return LackMoments(
-            excess=np.sum(fit.residual**2 - free * own, axis=1) - step,
-            scale=np.sum(free * u, axis=1),
-            variance=2 * two + np.sum(self.plural * free**2 * apart / v**2, axis=1),
-            noise=noise,
-            third=8 * three + self._lumps(free, skewed, fit.v),
+        found = self._moments(fit, free, fit.own, fit.actual, skewed, step)
+        return found._replace(
+            variance=found.variance + np.sum(self.plural * free**2 * apart / fit.v**2, axis=1),
+            noise=found.noise + 4 * _form(MC @ M, fit.theta) + 2 * _trace(MC @ MC),
         )
 
-    def _plain(
-        self, fit: _Fit, free: Floats, spread: Floats, widest: Floats, skewed: Floats, step: Floats
+    def _moments(
+        self,
+        fit: _Fit,
+        free: Floats,
+        spread: Floats,
+        variance: Floats,
+        skewed: Floats,
+        step: Floats,
     ) -> LackMoments:
-        """T against the variance within bags, which does not depend on θ."""
-        u = widest / fit.v
-        own = np.where(self.plural, (spread + np.maximum(fit.uncertain, 0.0)) / fit.v, u)
+        """T against the spread of each bag, which is expected to be this variance."""
+        u = variance / fit.v
+        own = np.where(self.plural, spread / fit.v, u)
         two, three = _traces(fit.q, u)
+        # what third moments add to the third cumulant of T
+        lumps = 4 * self.bags.sizes / self.within**2 * skewed**2
         return LackMoments(
             excess=np.sum(fit.residual**2 - free * own, axis=1) - step,
             scale=np.sum(free * u, axis=1),
             variance=2 * two,
             noise=2 * np.sum(self.plural * (free * u) ** 2 / self.within, axis=1),
-            third=8 * three + self._lumps(free, skewed, fit.v),
+            third=8 * three + np.sum(self.plural * (free / fit.v) ** 3 * lumps, axis=1),
         )
-
-    def _lumps(self, free: Floats, skewed: Floats, v: Floats) -> Floats:
-        """What third moments add to the third cumulant of T."""
-        lumps = 4 * self.bags.sizes / self.within**2 * skewed**2
-        return np.sum(self.plural * (free / v) ** 3 * lumps, axis=1)
 
     def _judge_bags(
         self, residual: Floats, variance: Floats, skewed: Floats, moments: LackMoments
