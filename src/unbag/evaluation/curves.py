@@ -259,10 +259,7 @@ def brier_score_loss(y: Any, probabilities: ArrayLike, *, class_prior: Any = "em
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Probabilities of the second of two classes, or of every class.
+    y, probabilities : as in `calibration_curve`
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         How much each class counts.
 

@@ -428,10 +428,7 @@ def make_monitoring_reference(
     model : classifier or pipeline
         Clones of it are fitted without each fold; its probabilities are for the class prior
         "empirical".
-    X : array or data frame with n_instances rows
-        The rows of training.
-    y : structured array from `unbag.bag_target`
-        Their bags.
+    X, y : as in `monitor`
     cv : int, splitter or iterable, default=5
         Folds of whole bags.
     out_of_fold : OutOfFold, optional

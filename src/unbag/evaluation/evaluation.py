@@ -179,16 +179,8 @@ def estimate(
         ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
         ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
         ``"f1"`` or ``"corrected_risk"``.
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
-    confidence_level : float, default=0.95
-        How often the interval should cover the true value.
-    n_resamples : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    y, scores : as in `evaluate`
+    confidence_level, n_resamples, random_state : as in `evaluate`
     **options
         Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
         ``positive``.
@@ -333,16 +325,7 @@ def cross_val_evaluate(
 
     Parameters
     ----------
-    estimator : classifier or pipeline
-        Anything that can be fitted to ``X`` and ``y`` and gives a ``decision_function`` or
-        probabilities; it is cloned and stays as it is.
-    X : array, sparse matrix or data frame with n_instances rows
-        The instances.
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    cv : int, splitter or iterable, default=5
-        Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`, with no
-        more folds than there are bags.
+    estimator, X, y, cv : as in `cross_fit`
     out_of_fold : OutOfFold, optional
         From `cross_fit`, if scores of the folds are known already; by default they are computed.
     draws : array-like, optional
@@ -351,20 +334,8 @@ def cross_val_evaluate(
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    confidence_level : float, default=0.95
-        How often the interval should cover the true value.
-    n_resamples : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
-    n_jobs : int, optional
-        Folds fitted at the same time.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    threshold, class_prior, confidence_level, n_resamples, random_state : as in `evaluate`
+    n_jobs, verbose : as in `cross_fit`
 
     Returns
     -------

@@ -89,10 +89,7 @@ def identification_bounds(
         ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
         ``"f1"`` or ``"corrected_risk"``,
         or ``"brier"`` for probabilities in place of scores.
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
+    y, scores : as in `estimate`
     confidence_level : float, default=0.95
         Where counts carry noise: the probability that all true counts lie within the limits that are
         allowed for them, for normal or Laplace noise. A share that is not that of a whole count

@@ -52,10 +52,7 @@ def required_labels(
         Decision function. Without ``labels`` it is taken to be log-odds, as that of models
         trained by the likelihood is; a model that is too sure of itself makes the number too
         small.
-    measure : str, default="roc_auc"
-        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
-        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
-        ``"f1"`` or ``"corrected_risk"``.
+    measure : as in `estimate`
     labels : array-like of shape (n_instances,), optional
         Some labels that are known already, drawn at random: fifty are better than the model's probabilities.
     confidence_level : float, default=0.95
@@ -106,10 +103,7 @@ def sample_rows_to_label(
     ----------
     n : int
         How many rows.
-    y : structured array from `unbag.bag_target`
-        The bag of each instance and its proportions.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
+    y, scores : as in `estimate`
     random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
 

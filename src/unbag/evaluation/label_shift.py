@@ -159,20 +159,11 @@ def label_shift_test(
     Notes
     -----
     Half of the alpha is for features (each one's lack of fit over all bags), half for single
-    bags; within either half Holm's correction controls the probability of any false rejection.
-
-    A drift linear in the proportions cannot be seen as such. If the mean rank in bag i shifts by
-    a + bᵀγ_i, its mean is Σ_c γ_i[c] (θ_c + a + b_c): just what classes with other means would
-    give, and class means are not known. Only where such a line is so steep that the classes would
-    lie further apart than the values within bags do is it found out, and then a note says so.
-
-    Instances of a bag that are alike for reasons of their own (one household, one shift) make bag
-    means scatter as a drift does, and are found as well: with correlations of .005 to .05 in bags
-    of a hundred, in a fifth of cases to nearly all. Estimates by whole bags do not suffer from
-    that; the verdict of `unbag.evaluation.evaluate` rests on more than this test.
-
-    Where several bags drift, they also pull at the line or plane that all bags are compared with.
-    The test as a whole does not suffer from that, but the bags it names may then be sound ones.
+    bags, by Holm's correction. A drift linear in the proportions is just what classes with other
+    means would give, unless the classes would lie further apart than the values within bags do.
+    Correlated rows within bags (one household, one shift) scatter bag means as a drift does, and
+    are found as well; estimates by whole bags do not suffer from that. Where several bags drift,
+    those that are named may be sound ones.
 
     Examples
     --------

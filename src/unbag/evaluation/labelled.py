@@ -87,14 +87,7 @@ def estimate_with_labels(
 
     Parameters
     ----------
-    measure : str
-        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
-        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
-        ``"f1"`` or ``"corrected_risk"``.
-    y : structured array from `unbag.bag_target`
-        The bag of each instance and its proportions.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function, by a model that did not see these bags.
+    measure, y, scores : as in `estimate`
     labels : array-like of shape (n_instances,), optional
         Labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. The rows must have
         been drawn at random, or by `sample_rows_to_label`. By default the labels that were given to

@@ -48,8 +48,7 @@ class Evaluation:
         beyond, where label shift is inconclusive; the sensitivity range where neither agrees with
         the bags; from labels, where some rows have them and label shift is not "not_rejected".
     by_assumption : dict of str to dict of str to Estimate
-        Estimates under "label_shift", "covariate_shift" and "sensitivity" (within-bag log-odds
-        wrong by any of ``factors``), and from "labels".
+        Under "label_shift", "covariate_shift" and "sensitivity", and from "labels".
     rows : ScoredRows
         What was evaluated.
     measures : dict of str to Measure

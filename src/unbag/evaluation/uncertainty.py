@@ -73,14 +73,10 @@ class Estimate:
 
     Attributes
     ----------
-    value : float
-        The estimate.
-    standard_error : float
-        Its standard error.
-    low : float
-        Lower limit.
-    high : float
-        Upper limit.
+    value, standard_error : float
+        The estimate, and its standard error.
+    low, high : float
+        Limits of its interval.
     confidence_level : float
         How often the interval should cover the true value.
     bounded : bool
