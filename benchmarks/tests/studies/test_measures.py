@@ -46,7 +46,7 @@ def test_evaluations_are_judged():
 
 def test_another_concept_is_found(monkeypatch):
     monkeypatch.setattr(monitoring, "PER_TASK", 1)
-    found = monitoring.run_some("odds", 0, ("nothing", "other concept"))
+    found = monitoring.run_some("covariate shift", 0, ("nothing", "other concept"))
     assert [row["verdicts"] for row in found] == [{"ok": 1}, {"degraded": 1}]
 
 
