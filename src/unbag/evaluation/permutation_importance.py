@@ -133,7 +133,8 @@ def bag_permutation_importance(
         raise ValueError("The model makes the counts no more probable than the shares alone do.")
     repeats = int(np.clip(_LOOKS // len(names), 1, _MOST_REPEATS))
     found = [
-        [full - of(shuffle_column(table, j, rng)) for _ in range(repeats)] for j in range(len(names))
+        [full - of(shuffle_column(table, j, rng)) for _ in range(repeats)]
+        for j in range(len(names))
     ]
     lost = np.array(found) / (full - alone)
     loss = lost.mean(axis=1)

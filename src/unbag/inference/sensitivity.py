@@ -26,7 +26,7 @@ from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside
 from unbag._optional import make_frame
 from unbag._text import WIDTH, shown, table_lines
-from unbag.evaluation.columns import column_names
+from unbag.evaluation.label_shift import column_names
 from unbag.evaluation.permutation_importance import shuffle_column
 from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds, find_class, find_name
 from unbag.inference.posterior import PosteriorScores, draw_shares, interval
