@@ -49,9 +49,7 @@ class Verdict:
         if self.assumption == "sensitivity":
             if self.other == "rejected":
                 return "Rejected: neither label shift nor covariate shift holds in these bags."
-            return (
-                "Rejected: label shift does not hold in these bags. Covariate shift cannot be told."
-            )
+            return "Rejected: label shift does not hold in these bags; covariate shift is inconclusive."
         shift = self.assumption.replace("_", " ")
         return {
             "not_rejected": f"No conflict with {shift} found.",
