@@ -57,8 +57,8 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty) -> RocBand:
     rates = np.cumsum(draws, axis=-1)
     rates = np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
     low, high = uncertainty.limits(np.stack([_tpr_at_grid(*pair) for pair in rates]), sample)
-    ends = np.clip([low, high], 0, 1)
-    return RocBand(_GRID, curve, *ends, uncertainty.confidence_level)
+    low, high = np.clip([low, high], 0, 1)
+    return RocBand(_GRID, curve, low, high, uncertainty.confidence_level)
 
 
 def posterior_roc_band(

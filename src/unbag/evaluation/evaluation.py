@@ -81,11 +81,13 @@ def evaluate_rows(
             "covariate_shift": held_out.covariate_shift_slopes,
             "sensitivity": held_out.sensitivity_slopes(signal),
         }
-        for name, factor in (("covariate_shift", spread), ("sensitivity", 1.0)):
-            found = estimates_by_slope(held_out, slopes[name], of_rows, uncertainty, factor)
-            if name == "covariate_shift" and held_out.draws is not None:
+        for assumption, kappas in slopes.items():
+            covariate = assumption == "covariate_shift"
+            factor = spread if covariate else 1.0
+            found = estimates_by_slope(held_out, kappas, of_rows, uncertainty, factor)
+            if covariate and held_out.draws is not None:
                 found = estimates_of_draws(held_out, of_rows, found)
-            by_assumption[name] = _resting_on(name, found)
+            by_assumption[assumption] = _resting_on(assumption, found)
         if rows.labels is not None or enough_labels(sample.bags):
             by_assumption["labels"] = estimates_from_labels(
                 of_rows, uncertainty.confidence_level, rows.labels, rows.label_weights

@@ -400,7 +400,7 @@ class Area(Measure):
         """Count bags in cells of scores that hold about equally many instances."""
         cell = score_cells(sample.scores)
         shares = cell_shares(sample.bags, cell)
-        by_class = np.stack([np.bincount(cell, row) for row in sample.row_weights()])
+        by_class = np.stack([np.bincount(cell, row).astype(float) for row in sample.row_weights()])
         # what pairs of one cell add beyond one half each
         offset = self.value(sample) - float(area_under_roc(by_class))
         place = sample.bags.index * shares.shape[1] + cell
