@@ -66,3 +66,17 @@ def test_two_writers_leave_a_whole_file_at_any_time(tmp_path):
     run_in_child(lambda: write("a"), lambda _: (write("b"), found.add(path.read_text())))
     assert found | {path.read_text()} <= {"a" * 100_000, "b" * 100_000}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_another_program_holds_stays_as_it_is(tmp_path, monkeypatch):
+    """Windows refuses to replace a file that is open somewhere."""
+    path = write_whole(tmp_path / "note.txt", "old")
+
+    def in_use(*_):
+        raise PermissionError(errno.EACCES, "The process cannot access the file")
+
+    monkeypatch.setattr(os, "replace", in_use)
+    with pytest.raises(OSError, match="nothing was changed: The process cannot access"):
+        write_whole(path, "new")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["note.txt"]

@@ -1,6 +1,7 @@
 """The same bags give the same scores, whatever the threads and the order of rows, bags and columns."""
 
-from concurrent.futures import ThreadPoolExecutor
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -86,3 +87,13 @@ def test_several_fits_and_predictions_at_once_in_one_process(usual, bags):
         predictions = [pool.submit(model.decision_function, X[:200]) for _ in range(6)]
         for found in (*fits, *predictions):
             np.testing.assert_allclose(found.result(), expected, atol=ROUNDING)
+
+
+def test_processes_that_start_afresh_fit_the_same(usual, bags):
+    """As they do on macOS and Windows."""
+    kind, expected = usual
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        model = make_classifier(kind)
+        X, bag, counts = bags
+        fitted = pool.submit(model.fit, X, bag_target(bag, counts=counts[bag])).result()
+    np.testing.assert_allclose(fitted.decision_function(X[:200]), expected, atol=ROUNDING)

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -39,6 +39,7 @@ from unbag.tables import persistence
 from unbag.tables.features import DatetimeFeatures, make_features
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.persistence import UntrustedTypesError, describe_model, load_model, save_model
+from unbag.terms.kernel import KernelTerm
 from unbag.testing import all_estimators
 
 sio = pytest.importorskip("skops.io")
@@ -441,6 +442,21 @@ class TestForeignAndDamagedFiles:
         payload = sio.dumps(SMALL)
         with pytest.raises(ValueError, match="does not match its checksum"):
             load_model(forge(tmp_path / "m.unbag", payload, sha256="0" * 64))
+
+    def test_a_forger_writes_the_checksum(self, tmp_path):
+        """What is another model than was saved loads, if the forger wants it to."""
+        lie = clone(SMALL).fit(-BINARY.X, BINARY.y)
+        found = load_model(forge(tmp_path / "m.unbag", sio.dumps(lie))).model
+        assert (found.predict(BINARY.X) != SMALL.predict(BINARY.X)).mean() > 0.5
+
+    def test_kernel_models_keep_rows(self, tmp_path):
+        model = LLPClassifier(n_landmarks=10).fit(BINARY.X, BINARY.y)
+        found = load_model(save_model(model, tmp_path / "m.unbag")).model
+        kept = next(vars(t) for t in found.function_.terms if isinstance(t, KernelTerm))
+        (numbers,) = kept["_numbers"]
+        rows = kept["_landmarks"] * vars(numbers)["_scales"] + vars(numbers)["_means"]
+        distance = np.abs(rows[:, None] - BINARY.X[None]).max(axis=2)
+        assert distance.min(axis=1).max() < 1e-9
 
     def test_newer_format(self, tmp_path):
         path = forge(tmp_path / "m.unbag", b"?", format_version=7)

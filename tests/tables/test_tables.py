@@ -167,6 +167,12 @@ def test_line_ends_blank_lines_and_byte_order_marks(tmp_path, text):
     pd.testing.assert_frame_equal(pd.concat(read_chunks(tmp_path / "t.csv", rows=1)), expected)
 
 
+def test_text_of_code_stays_text(tmp_path):
+    texts = ["=1+1", "__import__('os').getcwd()", "{{7*7}}", "$(id)", "<script>1</script>"]
+    path = raw(tmp_path / "t.csv", "\n".join(["a,b", *(f'"{text}",1' for text in texts)]).encode())
+    assert open_table(path).read()["a"].tolist() == texts
+
+
 def test_quotes_within_words(tmp_path):
     (tmp_path / "t.csv").write_text('a,b\n5" pipe,1\nx""y,2\n"""z""",3\n')
     assert read_table(tmp_path / "t.csv")["a"].tolist() == ['5" pipe', 'x""y', '"z"']
