@@ -10,8 +10,9 @@ from scipy.stats import norm
 from sklearn import metrics as sk
 from sklearn.utils.class_weight import compute_sample_weight
 
+from gaussian import gaussian_auc, gaussian_bayes_ber
 from unbag import bag_target, check_bag_target
-from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
+from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.curves import roc_rates
 from unbag.evaluation.measures import make_sample, plain_estimate
 from unbag.weights import decontamination_weights

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from gaussian import gaussian_auc
 from unbag import bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
-from unbag.datasets.synthetic import gaussian_auc
 from unbag.evaluation import Estimate, estimate
 
 RNG = np.random.default_rng(0)

@@ -63,7 +63,7 @@ def _visits() -> dict[str, Any]:
 
 
 def _conversions() -> dict[str, Any]:
-    from unbag.datasets.conversions import conversion_tables
+    from unbag.datasets.visits import conversion_tables
 
     return {
         f"{month}-{name}.{'parquet' if name == 'visits' else 'csv'}": table

@@ -1,9 +1,8 @@
 """Data to learn from: real bags, the paper's two data sets, bags drawn from labels or made up."""
 
 from unbag.datasets.bagging import add_count_noise, make_bags, make_random_bags
-from unbag.datasets.flights import load_flights
+from unbag.datasets.shipped import load_adult, load_flights, load_magic
 from unbag.datasets.synthetic import make_gaussian_bags
-from unbag.datasets.uci import load_adult, load_magic
 from unbag.datasets.visits import load_visits
 
 __all__ = [

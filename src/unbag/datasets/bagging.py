@@ -1,13 +1,12 @@
 """Bags drawn from rows of known label, to try methods where the truth can be looked up.
 
-`make_bags` is the paper's sampling scheme (section "Experiments"): bags of different mixtures.
-`make_random_bags` is what most other papers do: rows at random, so that all bags resemble each other
-the more the larger they are. `add_count_noise` makes their counts noisy, as privacy demands.
+`make_bags` is the paper's sampling scheme (section "Experiments"), `make_random_bags` that of most
+other papers; `add_count_noise` makes counts noisy, as privacy demands.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import RandomState
@@ -22,16 +21,8 @@ from unbag.bags.labels import fields_of
 from unbag.bags.shares import check_range, check_support
 from unbag.bags.targets import bag_target
 
-
-@runtime_checkable
-class Distribution(Protocol):
-    """A frozen distribution as `scipy.stats` makes it."""
-
-    def rvs(self, size: Any = ..., random_state: Any = ...) -> Any:
-        """Draw ``size`` times."""
-
-
-Proportions = tuple[float, float] | Distribution
+# (low, high), or a frozen distribution of `scipy.stats`.
+Proportions = Any
 Seed = int | RandomState | None
 
 # Shares drawn from a distribution over mixtures sum to one up to rounding.
@@ -60,14 +51,12 @@ def make_bags(
     bag_size : int or array-like of shape (n_bags,)
         Number of rows in every bag, or in each.
     proportions : (low, high) or frozen scipy.stats distribution, default=(0, 1)
-        Where true proportions come from: the uniform distribution between two numbers, or any
-        distribution inside [0, 1], such as ``scipy.stats.beta(2, 5)``. For more than two
-        classes a distribution over mixtures, such as ``scipy.stats.dirichlet([1, 1, 1])``; the
-        default (0, 1) makes all mixtures equally likely, whatever the number of classes.
+        Of true proportions: uniform between two numbers, or any distribution inside [0, 1], such as
+        ``scipy.stats.beta(2, 5)``. For more than two classes one over mixtures, such as
+        ``scipy.stats.dirichlet([1, 1, 1])``; with (0, 1) all mixtures are equally likely.
     n_bags : int, optional
         How many bags to draw. By default one for each entry of ``bag_size``; if that is a single
-        number, bags are drawn one after the other until the next does not fit any more, for want
-        of rows of its classes. Rows of another class may be left then.
+        number, bags are drawn until the next lacks rows of one of its classes.
     random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
 
@@ -111,7 +100,8 @@ def make_bags(
     bag = np.concatenate([np.repeat(np.arange(len(sizes)), of_class) for of_class in counts.T])
     shuffled = rng.permutation(len(bag))
     order = shuffled[np.argsort(bag[shuffled], kind="stable")]
-    return np.concatenate(drawn)[order], observed_target(sizes, counts)
+    index = np.concatenate(drawn)[order]
+    return index, observed_target(sizes, codes[index], len(classes))
 
 
 def make_random_bags(
@@ -123,9 +113,8 @@ def make_random_bags(
 ) -> tuple[Ints, NDArray[np.void]]:
     """Shuffle labelled rows and cut them into bags, whose mixtures are then much alike.
 
-    This is how bags are made in most of the literature. All proportions are close to the share
-    of the class among all rows, the closer the larger the bags, which leaves little to learn
-    from; see `make_bags` for bags that differ.
+    This is how bags are made in most of the literature. All proportions are close to that of all
+    rows, so there is little to learn from; see `make_bags` for bags that differ.
 
     Parameters
     ----------
@@ -162,7 +151,7 @@ def make_random_bags(
     if n_drawn > len(codes):
         raise ValueError(f"These bags need {n_drawn} rows, but labels has only {len(codes)}.")
     index = rng.permutation(len(codes))[:n_drawn]
-    return index, observed_target(sizes, count_classes(sizes, codes[index], len(classes)))
+    return index, observed_target(sizes, codes[index], len(classes))
 
 
 def add_count_noise(
@@ -213,12 +202,11 @@ def add_count_noise(
     rng = check_random_state(random_state)
     _, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
     shares, sizes = y["proportion"][first], y["size"][first]
-    draw = rng.laplace if distribution == "laplace" else rng.normal
+    draw, sd = (rng.laplace, np.sqrt(2)) if distribution == "laplace" else (rng.normal, 1.0)
     noise = draw(scale=scale, size=shares.shape)
-    one_class = ((shares == 0) | (shares == 1)).reshape(len(first), -1).all(axis=1)
-    known = (sizes == 1) & one_class
+    known = (sizes == 1) & np.isin(shares, (0, 1)).reshape(len(first), -1).all(axis=1)
     noise[known] = 0
-    deviation = np.where(known, 0, scale * (np.sqrt(2) if distribution == "laplace" else 1))
+    deviation = np.where(known, 0, scale * sd)
     counts = (shares.T * sizes).T + noise
     return bag_target(y["bag"], counts=counts[codes], noise=deviation[codes])
 
@@ -247,14 +235,20 @@ def draw_proportions(
 ) -> Floats:
     """Draw the true share of every class (columns) in every bag (rows)."""
     drawn: Floats
-    if isinstance(proportions, Distribution):
+    if hasattr(proportions, "rvs"):
         # distributions over mixtures have no such method; their draws are checked below
-        support = getattr(proportions, "support", None)
-        if support is not None:
-            check_support(*support())
+        if hasattr(proportions, "support"):
+            check_support(*proportions.support())
         drawn = np.asarray(proportions.rvs(size=n_bags, random_state=rng), dtype=np.float64)
     else:
-        low, high = _check_range(proportions)
+        try:
+            low, high = map(float, proportions)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "proportions must be two numbers (low, high) or a frozen scipy.stats distribution, "
+                f"not {proportions!r}."
+            ) from None
+        check_range(low, high)
         if n_classes > 2 and (low, high) == (0, 1):
             # what the uniform distribution on [0, 1] is for two classes
             return rng.dirichlet(np.ones(n_classes), size=n_bags)
@@ -263,10 +257,9 @@ def draw_proportions(
         return np.column_stack([1 - drawn, drawn])
     if drawn.shape != (n_bags, n_classes):
         n_shares = 2 if drawn.ndim == 1 else drawn.shape[-1]
-        example = ", ".join(["1"] * n_classes)
         raise ValueError(
             f"There are {n_classes} classes, but proportions are given for {n_shares}; use a "
-            f"distribution over mixtures such as scipy.stats.dirichlet([{example}])."
+            f"distribution over mixtures such as scipy.stats.dirichlet({[1] * n_classes})."
         )
     if (drawn < 0).any() or (np.abs(drawn.sum(axis=1) - 1) > _SUM_TOLERANCE).any():
         raise ValueError("The distribution of proportions must give shares that sum to 1.")
@@ -275,33 +268,23 @@ def draw_proportions(
 
 def draw_counts(sizes: NDArray[np.int64], shares: Floats, rng: RandomState) -> NDArray[np.int64]:
     """Draw how many instances of every class (columns) are in every bag: multinomial."""
-    counts = np.zeros(shares.shape, dtype=np.int64)
-    left = sizes.copy()
-    rest = shares.cumsum(axis=1)
+    counts, left, rest = np.zeros(shares.shape, np.int64), sizes.copy(), shares.cumsum(axis=1)
     # one binomial after the other, as RandomState.multinomial takes one bag at a time only;
     # from the last class on, so that with two classes the positives are Binomial(n_i, γ_i)
     for c in range(shares.shape[1] - 1, 0, -1):
-        probability = np.divide(
-            shares[:, c], rest[:, c], out=np.zeros(len(sizes)), where=rest[:, c] > 0
-        )
-        counts[:, c] = rng.binomial(left, np.clip(probability, 0, 1))
+        probability = np.clip(shares[:, c] / np.maximum(rest[:, c], 1e-300), 0, 1)
+        counts[:, c] = rng.binomial(left, probability)
         left -= counts[:, c]
     counts[:, 0] = left
     return counts
 
 
-def count_classes(sizes: NDArray[np.int64], codes: Ints, n_classes: int) -> NDArray[np.int64]:
-    """Count the instances of every class (columns) in every bag, given bag after bag."""
+def observed_target(sizes: NDArray[np.int64], codes: Ints, n_classes: int) -> NDArray[np.void]:
+    """Make the target of bags that lie one behind the other, of rows of these classes."""
     bag = np.repeat(np.arange(len(sizes)), sizes)
     cells = np.bincount(bag * n_classes + codes, minlength=len(sizes) * n_classes)
-    return cells.reshape(len(sizes), n_classes)
-
-
-def observed_target(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.void]:
-    """Make the target of bags that lie one behind the other and hold these counts."""
-    bag = np.repeat(np.arange(len(sizes)), sizes)
-    per_bag = counts[:, 1] if counts.shape[1] == 2 else counts
-    return bag_target(bag, counts=per_bag[bag])
+    counts = cells.reshape(len(sizes), n_classes)
+    return bag_target(bag, counts=(counts[:, 1] if n_classes == 2 else counts)[bag])
 
 
 def _check_labels(labels: ArrayLike) -> tuple[NDArray[Any], Ints]:
@@ -312,15 +295,3 @@ def _check_labels(labels: ArrayLike) -> tuple[NDArray[Any], Ints]:
     if len(classes) < 2:
         raise ValueError("labels must hold at least two classes; bags of one class are all alike.")
     return classes, codes
-
-
-def _check_range(proportions: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in proportions)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "proportions must be two numbers (low, high) or a frozen scipy.stats distribution, "
-            f"not {proportions!r}."
-        ) from None
-    check_range(low, high)
-    return low, high

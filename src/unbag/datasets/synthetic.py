@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy.linalg import helmert
-from scipy.special import ndtr
 from sklearn.utils import Bunch, check_random_state
 
 from unbag._arrays import Floats, Ints
@@ -16,7 +15,6 @@ from unbag._checks import check_count, check_nonnegative
 from unbag.datasets.bagging import (
     Proportions,
     Seed,
-    count_classes,
     draw_proportions,
     observed_target,
     resolve_sizes,
@@ -44,21 +42,16 @@ def make_gaussian_bags(
 
     and each label is with probability √r a copy of one label drawn for the whole bag, otherwise
     a draw of its own from the bag's mixture γ_i. With ρ = r = 0 instances are independent (CIIM
-    in the paper); otherwise only bags are (CIBM), but the distribution of every single label,
-    and of every instance given its label, remains the same.
+    in the paper); otherwise only bags are (CIBM).
 
     Parameters
     ----------
     n_bags : int, optional
-        Number of bags; by default one for each entry of ``bag_size``, or 100 if that is a single
-        number.
+        Number of bags; by default one for each entry of ``bag_size``, or 100.
     bag_size : int or array-like of shape (n_bags,), default=50
         Number of instances in every bag, or in each.
     proportions : (low, high) or frozen scipy.stats distribution, default=(0, 1)
-        Where true proportions come from: the uniform distribution between two numbers, or any
-        distribution inside [0, 1], such as ``scipy.stats.beta(2, 5)``. For more than two
-        classes a distribution over mixtures, such as ``scipy.stats.dirichlet([1, 1, 1])``; the
-        default (0, 1) makes all mixtures equally likely, whatever the number of classes.
+        Of true proportions, as for `make_bags`.
     n_classes : int, default=2
         Number of classes.
     n_features : int, default=2
@@ -93,7 +86,16 @@ def make_gaussian_bags(
     array([[-1.,  0.],
            [ 1.,  0.]])
     """
-    _check_parameters(n_classes, n_features, separation, dependence, label_dependence)
+    check_count(n_classes, "n_classes", least=2)
+    if n_features < n_classes - 1:
+        raise ValueError(
+            f"{n_classes} means at equal distances need at least {n_classes - 1} features, "
+            f"not {n_features}."
+        )
+    check_nonnegative(separation, "separation")
+    for name, value in (("dependence", dependence), ("label_dependence", label_dependence)):
+        if not 0 <= value < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, not {value}.")
     rng = check_random_state(random_state)
     if n_bags is None and np.ndim(bag_size) == 0:
         n_bags = 100
@@ -107,21 +109,11 @@ def make_gaussian_bags(
     own = rng.standard_normal((len(bag), n_features))
     return Bunch(
         X=means[labels] + sqrt(dependence) * shared[bag] + sqrt(1 - dependence) * own,
-        y=observed_target(sizes, count_classes(sizes, labels, n_classes)),
+        y=observed_target(sizes, labels, n_classes),
         labels=labels,
         true_proportions=shares[:, 1] if n_classes == 2 else shares,
         means=means,
     )
-
-
-def gaussian_bayes_ber(separation: float) -> float:
-    """Least balanced error rate, Φ(−separation / 2), for two classes of `make_gaussian_bags`."""
-    return float(ndtr(-separation / 2))
-
-
-def gaussian_auc(separation: float) -> float:
-    """Largest AUC, Φ(separation / √2), for two classes of `make_gaussian_bags`."""
-    return float(ndtr(separation / sqrt(2)))
 
 
 def _draw_labels(bag: Ints, shares: Floats, label_dependence: float, rng: RandomState) -> Ints:
@@ -131,18 +123,3 @@ def _draw_labels(bag: Ints, shares: Floats, label_dependence: float, rng: Random
     own = (rng.uniform(size=(len(bag), 1)) >= steps[bag]).sum(axis=1)
     copies = rng.uniform(size=len(bag)) < sqrt(label_dependence)
     return np.where(copies, shared[bag], own)
-
-
-def _check_parameters(
-    n_classes: int, n_features: int, separation: float, dependence: float, label_dependence: float
-) -> None:
-    check_count(n_classes, "n_classes", least=2)
-    if n_features < n_classes - 1:
-        raise ValueError(
-            f"{n_classes} means at equal distances need at least {n_classes - 1} features, "
-            f"not {n_features}."
-        )
-    check_nonnegative(separation, "separation")
-    for name, value in (("dependence", dependence), ("label_dependence", label_dependence)):
-        if not 0 <= value < 1:
-            raise ValueError(f"{name} must be at least 0 and below 1, not {value}.")

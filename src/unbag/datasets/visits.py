@@ -1,17 +1,20 @@
-"""Visitors of a shop by region: census data in the part of customers, with the totals of regions."""
+"""Visitors of a shop by region: census data in the part of customers, with the totals of regions.
+
+`load_visits` has exact totals; `conversion_tables`, which the tutorials use, noise and gaps.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 from sklearn.utils import Bunch
 
 from unbag._checks import check_choice
-from unbag.datasets.bagging import make_bags
-from unbag.datasets.shipped import FrameBackend
-from unbag.datasets.uci import load_adult
+from unbag._optional import make_frame
+from unbag.datasets.bagging import add_count_noise, make_bags
+from unbag.datasets.shipped import FrameBackend, load_adult
 
 Month = Literal["may", "june"]
 
@@ -29,6 +32,12 @@ _MONTHS: dict[Month, tuple[Literal["train", "test"], int]] = {
     "june": ("test", 50),
 }
 _BOUGHT_BETWEEN = (0.05, 0.65)
+
+# of conversions
+_NOISY_COLUMNS = ["education" if name == "education-num" else name for name in _COLUMNS]
+# scale of the Laplace noise in a published number: 1/3 is the epsilon of differential privacy
+_NOISE_SCALE = 3.0
+_REGIONS: dict[Month, int] = {"may": 120, "june": 60}
 
 
 def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch:
@@ -75,16 +84,11 @@ def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch
     people = nw.from_native(adult.frame, eager_only=True)[rows.tolist()].select(
         nw.col(old).alias(new) for old, new in _COLUMNS.items()
     )
-    region = np.array([f"R{bag:03}" for bag in range(120)])
-    bought = adult.target[rows]
-    columns = {"region": region[y["bag"]].tolist()} | {
-        name: people[name].to_list() for name in people.columns
-    }
-    totals = {
-        "region": region.tolist(),
-        "visitors": np.bincount(y["bag"]),
-        "purchases": np.bincount(y["bag"], bought).astype(np.int64),
-    }
+    region, bought = np.array([f"R{bag:03}" for bag in range(120)]), adult.target[rows]
+    columns = {"region": region[y["bag"]].tolist(), **people.to_dict(as_series=False)}
+    purchases = np.bincount(y["bag"], bought).astype(np.int64)
+    visitors = np.bincount(y["bag"])
+    totals = {"region": region.tolist(), "visitors": visitors, "purchases": purchases}
     return Bunch(
         frame=nw.from_dict(columns, backend=backend).to_native(),
         regions=nw.from_dict(totals, backend=backend).to_native(),
@@ -94,3 +98,38 @@ def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch
         numerical=["age", "education_years", "capital_gain", "hours_per_week"],
         citation=adult.citation,
     )
+
+
+def conversion_tables(month: Month) -> dict[str, Any]:
+    """Return the tables of visitors and of regions, and the one that nobody has: the truth.
+
+    Label shift holds, but for the column ``shop-km``, the way to the nearest shop: that is for the
+    checks to find.
+    """
+    seed, n_regions = list(_REGIONS).index(month), _REGIONS[month]
+    adult = load_adult("train" if month == "may" else "test")
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(30, 90, n_regions)
+    # from one seed, the same random numbers would make the shares and the noise
+    of_bags, of_noise = (np.random.RandomState(10 * seed + i) for i in (1, 2))
+    rows, y = make_bags(adult.target, sizes, _BOUGHT_BETWEEN, random_state=of_bags)
+    noisy = add_count_noise(y, _NOISE_SCALE, distribution="laplace", random_state=of_noise)
+    people = adult.frame.iloc[rows]
+    region = np.array([f"R{bag:03}" for bag in range(n_regions)])
+    visits: dict[str, Any] = {
+        "visitor": 100_000 * (seed + 1) + np.arange(len(rows)),
+        "region": region[y["bag"]].tolist(),
+        **{name: people[name].tolist() for name in _NOISY_COLUMNS},
+    }
+    visits["occupation"] = [None if value == "?" else value for value in visits["occupation"]]
+    gap = rng.uniform(size=len(rows)) < 0.03
+    hours = zip(gap, visits["hours-per-week"], strict=True)
+    visits["hours-per-week"] = [None if unknown else float(value) for unknown, value in hours]
+    nearest = rng.gamma(4.0, 2.0, n_regions)[y["bag"]]
+    visits["shop-km"] = (nearest * rng.gamma(4.0, 0.25, len(rows))).round(1)
+    first = np.r_[0, np.cumsum(sizes)[:-1]]
+    conversions = (noisy["proportion"][first] * sizes).round(2)
+    regions = {"region": region.tolist(), "visitors": sizes, "conversions": conversions}
+    truth = {"visitor": visits["visitor"], "converted": adult.target[rows]}
+    tables = {"visits": visits, "regions": regions, "truth": truth}
+    return {name: make_frame(columns) for name, columns in tables.items()}

@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
+from gaussian import gaussian_auc
 from unbag import bag_target, effective_sample_size
-from unbag.datasets.synthetic import gaussian_auc, make_gaussian_bags
+from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import estimate
 from unbag.evaluation.measures import Area, make_sample, plain_estimate
 from unbag.evaluation.uncertainty import Uncertainty

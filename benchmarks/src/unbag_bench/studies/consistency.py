@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unbag import check_bag_target
 from unbag.bags.bags import BagModel
-from unbag.datasets.synthetic import gaussian_bayes_ber, make_gaussian_bags
+from unbag.datasets import make_gaussian_bags
 from unbag.paper import LMMCMClassifier
 from unbag.paper.bounds import misordering_probability
 from unbag.paper.weights import bag_weights, default_merge_size
@@ -88,7 +88,7 @@ def excess_error(data: Any, model: str, **options: Any) -> float:
         # of few bags the risk may have no minimum near by; what is found then counts
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier.fit(data.X, data.y)
-    return balanced_error(classifier, data.means) - gaussian_bayes_ber(SEPARATION)
+    return balanced_error(classifier, data.means) - float(ndtr(-SEPARATION / 2))
 
 
 def misordered(data: Any) -> NDArray[np.bool_]:
@@ -199,7 +199,7 @@ def draw_figure(rows: list[Row], path: Path) -> None:
 
 def page(rows: list[Row]) -> list[str]:
     merged, unmerged = least_pairs()
-    exact, bayes = misordering_probability(LOW, HIGH, BAG_SIZE), gaussian_bayes_ber(SEPARATION)
+    exact, bayes = misordering_probability(LOW, HIGH, BAG_SIZE), float(ndtr(-SEPARATION / 2))
     repeats = len(rows[0]["errors"]["least squares"])
     words = f"""\
 2N bags of {BAG_SIZE} instances with true proportions {LOW} or {HIGH}. Balanced error beyond the
