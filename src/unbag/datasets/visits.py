@@ -103,8 +103,7 @@ def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch
 def conversion_tables(month: Month) -> dict[str, Any]:
     """Return the tables of visitors and of regions, and the one that nobody has: the truth.
 
-    Label shift holds, but for the column ``shop-km``, the way to the nearest shop: that is for the
-    checks to find.
+    Label shift holds except in ``shop-km``, the way to the nearest shop, which checks should find.
     """
     seed, n_regions = list(_REGIONS).index(month), _REGIONS[month]
     adult = load_adult("train" if month == "may" else "test")
