@@ -1,4 +1,4 @@
-"""Help for testing estimators of this package, and of packages built on it."""
+"""Checks for estimators that are trained from bags."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
 
 
 def check_bag_classifier(estimator: Any) -> None:
-    """Check that a classifier trained from bags means by its attributes what all others mean.
+    """Check the attributes and predictions of a classifier trained from bags.
 
     What scikit-learn asks of any estimator is checked by
     ``sklearn.utils.estimator_checks.check_estimator``. This is what bags add: the shares of classes

@@ -1,4 +1,4 @@
-"""The user's data as a target: bags, what is known of them, and checks of both."""
+"""Targets of bags, from arrays and tables, with checks."""
 
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.frames import bags_from_frame

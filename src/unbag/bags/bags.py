@@ -43,7 +43,7 @@ SAME_PROPORTION = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """What is known about the bags: who is in which, how large they are, and of what mixture.
+    """The bags of a target: rows, sizes and class proportions of each.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ def bags_from_margins(
     name: str = "group",
     **options: Any,
 ) -> tuple[Any, NDArray[np.void]]:
-    """Make `X` and `y` from group totals and outcome totals of bags, where there are no rows.
+    """Make `X` and `y` from margins: group sizes and outcome totals of each bag.
 
     Parameters
     ----------

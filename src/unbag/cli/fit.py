@@ -94,10 +94,9 @@ def add_command(commands: Any) -> None:
         "fit",
         "ROWS BAGS --bag COLUMN (--positives COLUMN | --proportion COLUMN)\n"
         "                 -o MODEL [options]",
-        description="Train a model for single instances from two tables: one of instances, which "
-        "says what bag each\nis in, and one of bags, which says how many of each are positive. "
-        "Columns may hold numbers,\ncategories, times or sentences, with gaps. At the end, how "
-        "good the model is on bags that it did\nnot see is estimated, without any label.",
+        description="Train a model from two tables: one row per instance, with its bag, and one row per "
+        "bag, with its\nnumber of positives. Columns may be numbers, categories, times or free text, with "
+        "missing values.\nThe accuracy is estimated on held-out bags, without labels.",
         epilog=_EXAMPLES,
     )
     add_tables(parser)

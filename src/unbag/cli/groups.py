@@ -41,7 +41,7 @@ def add_command(commands: Any) -> None:
         "                    (--positives COLUMN | --proportion COLUMN)\n"
         "                    (--by COLUMN | --margins COLUMN,COLUMN) [options]",
         description="Estimate the share of each class in groups of rows, with intervals from the posterior of "
-        "the\nmodel and bounds that hold whatever the model. Rows and bags are those that the model was "
+        "the\nmodel, and bounds that hold for any model. Give the rows and bags that the model was "
         "fitted to.",
         epilog=_EXAMPLES,
     )

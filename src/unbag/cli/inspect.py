@@ -32,10 +32,9 @@ def add_command(commands: Any) -> None:
         "ROWS BAGS --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]\n"
         "       unbag inspect MODEL [--json]",
-        description="Before any fit: where the two tables are inconsistent, how many labels "
-        "the bags are worth,\nwhether instances of a class are alike in all bags, as label-free "
-        "estimates assume, and what\nfeatures leave unexplained between bags. Of a model file: "
-        "what it was fitted to, and how good it\nwas, without loading the model.",
+        description="Before fitting: inconsistencies between the two tables, effective sample size, a "
+        "test of label\nshift, and bag effects. For a model file: what it was fitted to and its "
+        "accuracy, without loading\nthe model.",
         epilog=_EXAMPLES,
         exit_code="0 success, 1 inconsistencies found, or bad input, 2 usage error",
     )

@@ -45,12 +45,11 @@ def add_command(commands: Any) -> None:
         "monitor",
         "MODEL ROWS BAGS --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]",
-        description="Say whether a saved model still holds, from new rows and the totals of their "
-        "bags: whether its\nprobabilities add up to the counts, up to random variation, known noise and the "
-        "effect that bags had in\ntraining; and whether rows have changed.",
+        description="Compare a saved model with the totals of new bags: whether its probabilities add up "
+        "to the counts,\nup to random variation, noise and bag effects, and whether rows have changed.",
         epilog=_EXAMPLES,
-        exit_code="0 the model holds, 3 it drifts (recalibrate: unbag predict --class-prior), 4 it "
-        "is broken\n(train again), 1 bad input, 2 usage error, 130 interrupted",
+        exit_code="0 ok, 3 prior shift (recalibrate: unbag predict --class-prior), 4 degraded "
+        "(train again),\n1 bad input, 2 usage error, 130 interrupted",
     )
     add_model(parser)
     add_tables(parser, features=False)

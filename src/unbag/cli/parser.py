@@ -12,21 +12,21 @@ from unbag.cli.output import safe
 
 # What each command does; its module has the same name.
 COMMANDS = {
-    "inspect": "what two tables are worth before any fit, or what a model file holds",
+    "inspect": "report what two tables are worth before fitting, or describe a model",
     "fit": "train a model from two tables, and save it",
-    "predict": "classify the rows of a table",
-    "export": "write a model file as an ONNX graph, which runs without Python",
+    "predict": "predict the class and probability of each row of a table",
+    "export": "export a model to ONNX or SQL",
     "evaluate": "estimate the accuracy of a saved model on new bags, without labels",
-    "groups": "shares of the classes in groups of rows, with intervals and bounds",
-    "monitor": "say whether a saved model still holds when new totals arrive",
-    "sample-labels": "sample rows to label, for an estimate without assumptions",
-    "demo": "train from totals on a shipped data set and compare with the hidden labels",
-    "example": "write the tables that the tutorials work on",
-    "paper": "run the experiments of the paper by Scott and Zhang again, with its tables",
+    "groups": "estimate shares of groups, with intervals and bounds",
+    "monitor": "compare a model with the totals of new bags",
+    "sample-labels": "sample rows to label, for estimates without assumptions",
+    "demo": "train on totals of a shipped data set, and compare with hidden labels",
+    "example": "write the tables of the tutorials",
+    "paper": "run the experiments of Scott and Zhang (2020)",
 }
 
 _EXAMPLES = """examples:
-  unbag demo                           see what it does, on a data set that comes with it
+  unbag demo                           an example on shipped data
   unbag inspect people.csv results.csv --bag district --positives yes_votes
   unbag fit     people.csv results.csv --bag district --positives yes_votes -o votes.unbag
   unbag predict votes.unbag everyone.parquet -o scores.parquet
@@ -58,7 +58,7 @@ def make_parser(whole: Container[str | None]) -> Parser:
     parser = Parser(
         prog="unbag",
         usage="unbag COMMAND ...",
-        description="Learn to classify single instances from the class proportions of bags.",
+        description="Train classifiers of single rows from the totals of bags.",
         epilog=_EXAMPLES,
         formatter_class=Help,
     )

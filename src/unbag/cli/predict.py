@@ -46,9 +46,9 @@ def add_command(commands: Any) -> None:
         commands,
         "predict",
         "MODEL ROWS -o SCORES [options]",
-        description="Classify the rows of a table, chunk by chunk, so that it can be of any size. "
-        "Columns may come in\nany order and are checked against those of the training data. "
-        "Written are the columns that name\nthe bag, if there are any, and\n\n"
+        description="Score the rows of a table of any size, in chunks. Columns may come in any order and "
+        "are checked\nagainst those of training. The output has the columns of the bag, if there are "
+        "any, and\n\n"
         "  class        1 for positive, 0 for negative, by the rule of unbag fit --threshold-metric or "
         "--threshold;\n               of more than two classes, the name\n"
         "  score        log-odds in the population of the training bags; of more than two classes, "

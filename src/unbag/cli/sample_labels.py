@@ -41,10 +41,9 @@ def add_command(commands: Any) -> None:
         "sample-labels",
         "MODEL ROWS BAGS --bag COLUMN\n"
         "                           (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
-        description="Choose rows of new bags whose labels are most informative about how good a model "
-        "is, and write them as a\ntable to fill in: the column 'label' is empty. 'row' counts the "
-        "rows of ROWS from 1; 'weight'\nsays how many rows each stands for and must stay as "
-        "it is. unbag evaluate --labels takes the table.",
+        description="Sample rows of new bags whose labels are informative about the accuracy of a model, "
+        "as a table\nto fill in: the column 'label' is empty. 'row' counts the rows of ROWS from 1; 'weight' "
+        "says how many\nrows each stands for, and must not change. unbag evaluate --labels takes the table.",
         epilog=_EXAMPLES,
     )
     add_model(parser)

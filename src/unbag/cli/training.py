@@ -83,16 +83,14 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
     )
     add("--model", choices=get_args(ModelName), default="auto", help=words)
     words = (
-        "what the threshold on probabilities is best for: balanced accuracy (default), "
-        "accuracy, F1, or the cost of mistakes (--costs); of more than two classes, "
-        "the most probable is taken, for accuracy"
+        "metric that the threshold on probabilities optimises: balanced accuracy (default), "
+        "accuracy, F1, or the cost of mistakes (--costs); with more than two classes, the most "
+        "probable class is predicted"
     )
     add("--threshold-metric", choices=get_args(RuleName), help=words)
     words = "cost of a false positive and of a false negative, for --threshold-metric cost"
     add("--costs", nargs=2, type=positive_number, metavar=("FP", "FN"), help=words)
-    words = (
-        "folds of bags for the evaluation, and for what boosted trees and ensembles choose; 0: no"
-    )
+    words = "folds of bags, for evaluation and for choices of boosted trees and ensembles; 0: no"
     add("--folds", type=whole_number(0), default=5, metavar="N", help=f"{words} evaluation")
     add_seed(group)
 

@@ -1,4 +1,4 @@
-"""Data to learn from: real bags, the paper's two data sets, bags drawn from labels or made up."""
+"""Shipped data sets, and bags drawn from labelled or simulated rows."""
 
 from unbag.datasets.bagging import add_count_noise, make_bags, make_random_bags
 from unbag.datasets.shipped import load_adult, load_flights, load_magic

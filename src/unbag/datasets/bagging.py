@@ -37,7 +37,7 @@ def make_bags(
     n_bags: int | None = None,
     random_state: Seed = None,
 ) -> tuple[Ints, NDArray[np.void]]:
-    """Draw bags of different mixtures from labelled rows: the paper's sampling scheme.
+    """Draw bags with different proportions from labelled rows.
 
     Each bag's true proportion γ_i is drawn independently, its labels are independent draws from
     that mixture (CIIM in the paper), so that the number of positives is Binomial(n_i, γ_i), and
@@ -111,7 +111,7 @@ def make_random_bags(
     n_bags: int | None = None,
     random_state: Seed = None,
 ) -> tuple[Ints, NDArray[np.void]]:
-    """Shuffle labelled rows and cut them into bags, whose mixtures are then much alike.
+    """Cut shuffled labelled rows into random bags.
 
     This is how bags are made in most of the literature. All proportions are close to that of all
     rows, so there is little to learn from; see `make_bags` for bags that differ.
@@ -161,7 +161,7 @@ def add_count_noise(
     distribution: Literal["laplace", "gaussian"] = "laplace",
     random_state: Seed = None,
 ) -> NDArray[np.void]:
-    """Add noise to the counts of every bag, as privacy systems do before they publish them.
+    """Add noise to the counts of every bag, as privacy systems do.
 
     Parameters
     ----------

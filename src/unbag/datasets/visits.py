@@ -41,7 +41,7 @@ _REGIONS: dict[Month, int] = {"may": 120, "june": 60}
 
 
 def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch:
-    """Load visitors of a shop one by one, and how many of each region bought.
+    """Load visitors of a shop, and how many bought in each region.
 
     The visitors are people of the Adult census data, and an income of more than 50,000 dollars
     plays the purchase. Regions are drawn (with a fixed seed) so that they differ only in how many

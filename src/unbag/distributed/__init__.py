@@ -1,4 +1,4 @@
-"""Large data in Dask collections: the same models, trained where the rows are.
+"""The same models on Dask collections.
 
 Rows of a bag are brought together on one worker where they are not; workers then sum what their
 bags contribute, by the code for rows in memory, and the sums are all that travels.

@@ -41,7 +41,7 @@ _KEPT_SHARE = 0.4
 
 
 class DistributedClassifier:
-    """Trains a classifier on Dask arrays and data frames, and applies it to them.
+    """Train a classifier on Dask arrays and data frames.
 
     The mixed model is trained on all rows, which stay on the workers. Where the rows of a bag lie in
     several partitions they are brought together once. Workers then add up what their bags
@@ -170,13 +170,13 @@ class DistributedClassifier:
         return self.persist
 
     def to_local(self) -> Any:
-        """Return the ordinary classifier that was fitted, to be saved or reported on."""
+        """Return the fitted classifier without Dask."""
         if not hasattr(self, "estimator_"):
             raise NotFittedError("This DistributedClassifier is not fitted yet; call fit first.")
         return self.estimator_
 
     def decision_function(self, X: Any) -> Any:
-        """Scores of instances: a Dask array for a Dask collection, to be computed when needed.
+        """Log-odds of each instance, as a Dask array for a Dask collection.
 
         Parameters
         ----------

@@ -160,7 +160,7 @@ class GroupEstimates:
     def contrast(
         self, first: Any, second: Any, of: Any = None, kind: str = "difference"
     ) -> Contrast:
-        """Compare two shares, with an interval and the probability that the first is larger.
+        """Difference or ratio of two shares, with an interval and a probability.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class GroupEstimates:
         return Contrast(*values)
 
     def polarisation(self) -> dict[str, NDArray[Any]]:
-        """The class that each group prefers, and how probable that is.
+        """The class that each group prefers, with its probability.
 
         Returns
         -------

@@ -92,7 +92,7 @@ class ContextualEffect:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupSensitivity:
-    """Estimates by the strength of unobserved contextual effects; printing it says what overturns.
+    """Estimates by the strength of an unobserved contextual effect.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ def group_sensitivity(
     confidence_level: float = 0.95,
     random_state: int = 0,
 ) -> GroupSensitivity:
-    """Say how strong an unobserved contextual effect must be to overturn a conclusion.
+    """Strength of an unobserved contextual effect that overturns a conclusion.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Splitting whole bags, and scores of bags by models that did not see them."""
+"""Cross-validation that keeps bags whole, and out-of-fold scores."""
 
 from unbag.model_selection.fitted import decision_scores
 from unbag.model_selection.splitters import BagKFold, BagShuffleSplit

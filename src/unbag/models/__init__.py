@@ -1,4 +1,4 @@
-"""Estimators."""
+"""Estimators that are trained from the proportions of bags."""
 
 from typing import Any
 

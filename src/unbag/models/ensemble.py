@@ -30,7 +30,7 @@ from unbag.models.objective import BagObjective, log_prior
 
 
 class LLPEnsembleClassifier(LogOddsClassifier):
-    """A weighted average of base models, by default the mixed model and boosted trees.
+    """Weighted average of base models, by default mixed model and boosted trees.
 
     All base models are trained on the same folds of whole bags. Let d_mb be the log-likelihood of
     held-out bag b by model m less that by the model with the highest total. The weights are
@@ -123,7 +123,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train all base models on the same folds, and weight them.
+        """Fit all base models on the same folds of bags, and weight them.
 
         Parameters
         ----------

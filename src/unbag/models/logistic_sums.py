@@ -45,7 +45,7 @@ _AGREE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class SumsFit:
-    """A logistic regression that was fitted to sums.
+    """Result of `logistic_from_sufficient_statistics`.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def logistic_from_sufficient_statistics(
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> SumsFit:
-    """Fit scikit-learn's `LogisticRegression` to the rows and to sums over the positive ones.
+    """Logistic regression from sufficient statistics, without labels.
 
     With exact sums the model is the one that ``LogisticRegression(C=C).fit(X, labels)`` finds.
 

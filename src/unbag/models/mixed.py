@@ -90,7 +90,7 @@ class TermSummary(NamedTuple):
 
 
 class LLPClassifier(LogOddsClassifier):
-    """Mixed model for the class counts of bags: columns, categories and a kernel, each weighed.
+    """Mixed model for the class counts of bags, the default classifier.
 
     The log-odds are a sum of terms: standardised columns of numbers, "indicators" (columns of 0 and
     1, which are not scaled), one random effect for each level of a category, and a smooth function
@@ -309,7 +309,7 @@ class LLPClassifier(LogOddsClassifier):
         return summarise_model(self, confidence_level)
 
     def predict_interval(self, X: Any, confidence_level: float = 0.95) -> Floats:
-        """Limits between which the probability of each row lies, by the posterior of its log-odds.
+        """Interval of the probability of each row, from the posterior of its log-odds.
 
         Parameters
         ----------
@@ -331,7 +331,7 @@ class LLPClassifier(LogOddsClassifier):
     def sample_decision_function(
         self, X: Any, n_samples: int = 100, random_state: Any = 0
     ) -> Floats:
-        """Log-odds of instances by draws of the coefficients from their posterior.
+        """Draws of the log-odds of instances from their posterior.
 
         Draws are from a t distribution with the degrees of freedom of the informative bags.
 
@@ -370,7 +370,7 @@ class LLPClassifier(LogOddsClassifier):
         return self._theta + (normal @ root.T).reshape(n_samples, *self._theta.shape)
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
-        """Log-odds of instances at ``class_prior_``, and their posterior standard deviation.
+        """Log-odds at ``class_prior_``, and on request their standard deviations.
 
         Parameters
         ----------

@@ -208,7 +208,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
         return self
 
     def make_network(self) -> nn.Module:
-        """Give the trained network, for use in torch.
+        """Return the trained network as a torch module.
 
         Its scores are log-odds at ``training_shares_``, those of the bags it was trained on.
 

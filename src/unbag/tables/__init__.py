@@ -1,4 +1,4 @@
-"""Tables: read whole or in chunks, written in chunks, and classified.
+"""Tables on disk, their features, and the ready-made pipeline.
 
 The end of a file's name says what it holds: CSV (``.csv``, ``.txt``), TSV (``.tsv``) and JSON lines
 (``.jsonl``), compressed or not (``.gz``, ``.bz2``, ``.xz``, ``.zst``, ``.zip``), Parquet

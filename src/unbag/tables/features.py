@@ -306,7 +306,7 @@ def text_columns(frame: Any) -> list[str]:
 
 
 def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTransformer:
-    """Standardise numbers, encode everything else one-hot; missing values are filled in.
+    """Make a transformer of numbers, categories, times and free text to features.
 
     Numbers get the median of their column, with a column that says where; infinite values count
     as missing, truth values as 0 and 1, times as seconds and, where a table lasts long enough, as

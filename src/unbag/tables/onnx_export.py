@@ -1,4 +1,4 @@
-"""Fitted models as ONNX graphs in double precision, which run without Python or this package.
+"""Fitted models as ONNX graphs, which run without Python.
 
 Every function below `Graph` adds what one part computes, and gives the names of its results.
 """

@@ -1,4 +1,4 @@
-"""Fitted models in files: saved whole or not at all, and opened without running foreign code.
+"""Fitted models in files, opened without running foreign code.
 
 A model file is a ZIP archive, not compressed, with two members::
 
@@ -54,7 +54,7 @@ class UntrustedTypesError(ValueError):
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What `load_model` found in a file.
+    """A model that was loaded from a file, with its metadata.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def save_model(
 def load_model(
     path: str | os.PathLike[str], *, trusted: Collection[str | type[Any]] = ()
 ) -> ModelFile:
-    """Load what `save_model` saved, if it holds trusted types only.
+    """Load a model that `save_model` saved, if it has trusted types only.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def load_model(
 
 
 def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Say what a model file is, without loading its model.
+    """Describe a model file without loading its model.
 
     Parameters
     ----------

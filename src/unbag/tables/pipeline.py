@@ -29,7 +29,7 @@ def make_classifier(
     random_state: int = 0,
     verbose: int = 0,
 ) -> Pipeline:
-    """Make the pipeline that ``unbag fit`` trains: from a table of any columns to probabilities.
+    """Make the pipeline that ``unbag fit`` trains, for tables with any columns.
 
     Parameters
     ----------

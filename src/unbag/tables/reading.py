@@ -201,7 +201,7 @@ class Table:
     def lazy(
         self, columns: Sequence[str], types: Mapping[str, ColumnType] | None = None
     ) -> Iterator[nw.LazyFrame[Any]]:
-        """Open the rows as a lazy frame: of the engine that they are in, or of what is read.
+        """The rows as a lazy frame, of the engine that holds them where there is one.
 
         Parameters
         ----------

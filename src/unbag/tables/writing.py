@@ -25,7 +25,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_table(frames: Iterable[Any], path: str | Path) -> int:
-    """Write pandas DataFrames one below the other into one file, and count the rows.
+    """Write pandas DataFrames into one file, and return the number of rows.
 
     The file appears when all is written. If anything fails before, what was there stays as it was
     and nothing is left over. The first frame sets columns and types; an index is not written.

@@ -1,4 +1,4 @@
-"""Losses, data sets and exact gradients of whole bags, for training loops of your own in torch.
+"""Losses and batches of whole bags for training loops in torch.
 
 Everything here needs torch: ``pip install 'unbag[torch]'``. `unbag.models.neural` has an estimator,
 for which no training loop has to be written.

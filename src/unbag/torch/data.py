@@ -17,7 +17,7 @@ from unbag.torch.losses import BagBatch
 
 
 class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
-    """Bags of rows; indexed by the numbers of some bags, it gives one batch of them.
+    """Rows in bags as a torch data set; indexed by bags, it returns a batch.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ _ORDERS_TRIED = 4
 
 
 class BagBatchSampler(Sampler[list[int]]):
-    """Batches of whole bags, of at most so many rows, the same number of them in every epoch.
+    """Batches of whole bags with at most a given number of rows.
 
     A bag that is larger comes alone; `unbag.torch.two_pass_backward` takes it in parts. Where an
     order of the bags makes fewer batches than others, large ones are divided; where it makes more
@@ -193,7 +193,7 @@ class BagBatchSampler(Sampler[list[int]]):
         self._n_batches = max(len(self._in_order(epoch)) for epoch in range(orders))
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which of the orders comes next; they count up by themselves.
+        """Set the epoch, which determines the order of the bags.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ _LEAST_RATIO = 1e-6
 
 
 class BagBatch(NamedTuple):
-    """Which row of a batch is in which of its bags, and how many of each class a bag holds.
+    """Bags of a batch: the bag of each row, and the counts of each bag.
 
     A plain pair ``(index, counts)`` does as well. Both are best left on the host, whatever the
     device of the scores: the losses are prepared there.
@@ -118,7 +118,7 @@ def _to_numpy(part: Any) -> NDArray[Any]:
 
 
 class BagLoss(nn.Module, ABC):
-    """A loss of scores and the bags they are in; `forward` gives a scalar for autograd.
+    """Base class of losses of scores and bags.
 
     Scores have the shape (rows, classes), or (rows,) or (rows, 1) for two classes: then they are
     log-odds of the second. Half precision is taken to single before anything is summed.
@@ -191,7 +191,7 @@ class BagLoss(nn.Module, ABC):
         return value.detach(), gradient
 
     def prepare(self, like: Tensor, bags: Any) -> Callable[[Tensor], Tensor]:
-        """Loss of a batch of bags as a function of scores alone, for bags that come again.
+        """Loss of a fixed batch of bags as a function of the scores.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class BagLoss(nn.Module, ABC):
 
 
 class CountLikelihoodLoss(BagLoss):
-    """−(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the count likelihood.
+    """Count likelihood −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch.
 
     See `unbag.observations.count_likelihood`. Bags must be whole. There are first derivatives only:
     penalties on gradients of this loss cannot be trained by.
@@ -290,7 +290,7 @@ class CountLikelihoodLoss(BagLoss):
 
 
 class ForwardLoss(BagLoss):
-    """−(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows, given shares of bags.
+    """Forward likelihood −(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc.
 
     Forward correction with all bags as one group: if every row of bag b is of class c with
     probability γ_bc, it has the density m(x) Σ_c (γ_bc/q_c) p_c(x) under label shift.
@@ -328,7 +328,7 @@ class ForwardLoss(BagLoss):
 
 
 class ProportionLoss(BagLoss):
-    """−Σ_b (n_b/T) Σ_c γ_bc log p̂_bc, p̂_b the mean probabilities of a bag: the loss of DLLP.
+    """Proportion loss of DLLP, −Σ_b (n_b/T) Σ_c γ_bc log p̂_bc.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from unbag.torch.losses import BagLoss
 def two_pass_backward(
     module: nn.Module, X: Any, bags: Any, loss: BagLoss, chunk_size: int = 1024
 ) -> Tensor:
-    """Add the gradient of the loss of a batch to ``.grad`` of all parameters, and give the loss.
+    """Back-propagate the loss of a batch in chunks, with the exact gradient.
 
     It takes the place of ``loss(module(X), bags).backward()``, with the graph of at most
     ``chunk_size`` rows in memory at a time.
