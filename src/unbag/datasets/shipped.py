@@ -114,7 +114,7 @@ def load_magic(backend: FrameBackend = "pandas") -> Bunch:
 
 
 def load_flights(backend: FrameBackend = "pandas") -> Bunch:
-    """Load flights from New York in 2013, and how many of each day were late.
+    """Load flights from New York in 2013, and how many were late on each day.
 
     Real bags: days differ by weather and traffic, and flights of a day share both. Of each of the
     365 days there are 100 flights, drawn at random (with a fixed seed) from those that arrived;
