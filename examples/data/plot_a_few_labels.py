@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from unbag import LLPClassifier, bags_from_frame
 from unbag.datasets import load_flights
-from unbag.evaluation import estimate_with_labels, sample_rows_to_label
+from unbag.evaluation import evaluate, sample_rows_to_label
 from unbag.tables.features import make_features
 
 flights = load_flights()
@@ -34,7 +34,7 @@ for n_rows in asked:
     rows, weights = sample_rows_to_label(n_rows, y, scores, random_state=0)
     labels, weight = np.full((2, len(y)), np.nan)
     labels[rows], weight[rows] = truth[rows], weights
-    found.append(estimate_with_labels("roc_auc", y, scores, labels, weights=weight))
+    found.append(evaluate(y, scores, labels=labels, weights=weight)["roc_auc"])
 
 axes = plt.figure().gca()
 kinds = {"labels and counts": found, "labels alone": [estimate.alone for estimate in found]}

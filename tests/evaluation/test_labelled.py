@@ -8,12 +8,13 @@ import pytest
 
 from unbag import bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import estimate_with_labels, evaluate
+from unbag.evaluation import evaluate
 from unbag.evaluation.labelled import (
     Draw,
     Imputations,
     _with_bags,
     candidates,
+    estimate_with_labels,
     fit_imputations,
     from_draw,
 )

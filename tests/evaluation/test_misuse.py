@@ -9,6 +9,7 @@ from unbag import LLPClassifier
 from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.curves import best_threshold
+from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import MEASURES as ALL_MEASURES
 from unbag.evaluation.measures import SCORERS, make_sample, plain_estimate
 
@@ -69,7 +70,7 @@ def test_estimates_refuse_them_too(measure):
             function(measure, DATA.y, SCORES, sample_weight=np.ones(240), **options)
     labels = DATA.labels.astype(float)
     with pytest.raises(ValueError, match=r"threshold=0.5 for probabilities"):
-        metrics.estimate_with_labels(measure, DATA.y, CHANCES, labels, **options)
+        estimate_with_labels(measure, DATA.y, CHANCES, labels, **options)
 
 
 def test_area_and_risk_refuse_them_too():

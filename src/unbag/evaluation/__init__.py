@@ -13,7 +13,6 @@ from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.identification import identification_bounds
 from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
 from unbag.evaluation.label_shift import label_shift_test
-from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import SCORERS
 from unbag.evaluation.monitoring import monitor
 from unbag.evaluation.permutation_importance import bag_permutation_importance
@@ -33,7 +32,6 @@ __all__ = [
     "cross_val_evaluate",
     "effective_sample_size",
     "estimate",
-    "estimate_with_labels",
     "evaluate",
     "identification_bounds",
     "label_shift_test",

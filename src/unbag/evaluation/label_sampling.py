@@ -1,4 +1,4 @@
-"""Which rows to label, and how many, for `unbag.evaluation.estimate_with_labels`.
+"""Which rows to label, and how many, for `unbag.evaluation.evaluate` with ``labels``.
 
 By the differences that it takes (`unbag.evaluation.labelled`), a row of probabilities p adds to the
 error of a measure in proportion to the deviation of Σ_c y_c a_c, where a_c is what the row changes
@@ -118,13 +118,13 @@ def sample_rows_to_label(
     --------
     >>> import numpy as np
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import estimate_with_labels, sample_rows_to_label
+    >>> from unbag.evaluation import evaluate, sample_rows_to_label
     >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
     >>> rows, weights = sample_rows_to_label(100, data.y, data.X[:, 0], random_state=0)
     >>> labels, weight = np.full((2, 2000), np.nan)
     >>> labels[rows], weight[rows] = data.labels[rows], weights
-    >>> auc = estimate_with_labels("roc_auc", data.y, data.X[:, 0], labels, weights=weight)
-    >>> bool(auc.low < 0.9 < auc.high)
+    >>> found = evaluate(data.y, data.X[:, 0], labels=labels, weights=weight, n_resamples=100)
+    >>> bool(found["roc_auc"].low < 0.9 < found["roc_auc"].high)
     True
     """
     sample = make_sample(y, scores)

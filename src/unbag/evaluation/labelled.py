@@ -83,43 +83,9 @@ def estimate_with_labels(
     """Estimate a measure of these rows from bags and from some labels drawn at random.
 
     It assumes nothing about bags: what the labels show is right on average, and the bags make it
-    more precise.
-
-    Parameters
-    ----------
-    measure, y, scores : as in `estimate`
-    labels : array-like of shape (n_instances,), optional
-        Labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. The rows must have
-        been drawn at random, or by `sample_rows_to_label`. By default the labels that were given to
-        `unbag.bag_target`; as such rows have left their bags, bags then only give how many
-        rows of each class there are in all.
-    weights : array-like of shape (n_instances,), optional
-        One over the probability that a row was drawn to be labelled, as `sample_rows_to_label` gives it; only
-        those of labelled rows are read. By default all rows had the same probability.
-    confidence_level : float, default=0.95
-        How often the interval should cover the true value, over draws of the labelled rows.
-    **options
-        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
-        ``positive``.
-
-    Returns
-    -------
-    estimate : LabelledEstimate
-        With ``value``, ``standard_error``, ``low`` and ``high``; ``alone`` is the estimate from
-        the labels alone. Limits that no labels allow (`identification_bounds`) are cut off.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import estimate_with_labels
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
-    >>> labels = np.full(2000, np.nan)
-    >>> drawn = np.random.default_rng(0).choice(2000, 200, replace=False)
-    >>> labels[drawn] = data.labels[drawn]
-    >>> auc = estimate_with_labels("roc_auc", data.y, data.X[:, 0], labels)
-    >>> bool(auc.standard_error < 0.9 * auc.alone.standard_error)
-    True
+    more precise. By default labels are those that were given to `unbag.bag_target`; as such rows
+    have left their bags, bags then only give how many rows of each class there are in all.
+    `unbag.evaluation.evaluate` does this for all measures.
     """
     sample = make_sample(y, scores)
     drawn = draw_of(sample, labels, weights)
