@@ -225,7 +225,7 @@ class Evaluation:
             return "\n".join([*textwrap.wrap(what, WIDTH), *numbers, "", *found])
         lines = textwrap.wrap(self._what(0), WIDTH)
         if self.verdicts:
-            ranges = self._ranges() or self.estimates is not self.by_assumption["label_shift"]
+            ranges = self.ranges or self.estimates is not self.by_assumption["label_shift"]
             lines += textwrap.wrap(
                 f"{self.lead} {self.sensitivity}" if ranges else self.lead, WIDTH
             )
@@ -260,7 +260,7 @@ class Evaluation:
             for name, one in self.estimates.items()
             if isinstance(one, LabelledEstimate) and one.alone is not None
         }
-        columns = {"sensitivity range": self._ranges(), "from the labels alone": alone}
+        columns = {"sensitivity range": self.ranges, "from the labels alone": alone}
         shown = {name: found for name, found in columns.items() if found}
         rows = [["", "estimate", f"{100 * level:g}% interval", *shown]]
         for name, one in self.estimates.items():
@@ -269,8 +269,9 @@ class Evaluation:
             rows.append([name, value, _range(one), *others])
         return list(aligned(rows))
 
-    def _ranges(self) -> dict[str, Estimate]:
-        """The sensitivity range to show with estimates that rest on an assumption."""
+    @property
+    def ranges(self) -> dict[str, Estimate]:
+        """The sensitivity range to show with estimates that rest on an assumption; else empty."""
         rests = next(iter(self.estimates.values())).assumption
         if rests in ("either", "sensitivity") or "sensitivity" not in self.by_assumption:
             return {}

@@ -159,9 +159,11 @@ def performance_section(
     findings += _impossible(evaluation)
     pictures = []
     if roc is not None:
+        level = percent(roc.band.confidence_level, None)
+        spanning = roc.auc.assumption in ("sensitivity", "either")
+        band = "sensitivity range" if spanning else f"{level} band"
         caption = (
-            f"ROC curve of held-out scores with its {percent(roc.band.confidence_level, None)} "
-            f"band, estimated {_source(bags)}."
+            f"ROC curve of held-out scores with its {band}, estimated {_source(evaluation, bags)}."
         )
         rates = ", ".join(
             f"{percent(np.interp(at, roc.band.fpr, roc.band.tpr))} at {percent(at)}"
@@ -181,32 +183,44 @@ def performance_section(
 def performance_tiles(evaluation: Evaluation) -> list[Tile]:
     """Give the one or two measures to be seen first."""
     first = [name for name in ("roc_auc", "balanced_accuracy") if name in evaluation.estimates]
-    return [_tile(name, evaluation[name]) for name in first]
+    return [_tile(name, evaluation) for name in first]
 
 
-def _tile(name: str, found: Estimate) -> Tile:
-    label = measure_words(name)
+def _tile(name: str, evaluation: Evaluation) -> Tile:
+    label, found = measure_words(name), evaluation[name]
     if found.assumption in ("sensitivity", "either"):
         detail = f"{value_text(name, found)} if log-odds are calibrated within bags"
         return Tile(label, interval_text(name, found), detail)
-    return Tile(label, value_text(name, found), _interval(name, found))
+    detail = f"{_interval(name, found)}{_beside(name, evaluation)}"
+    return Tile(label, value_text(name, found), detail)
+
+
+def _beside(name: str, evaluation: Evaluation) -> str:
+    """The sensitivity range, with estimates that rest on an assumption."""
+    found = evaluation.ranges
+    return f"; sensitivity range {interval_text(name, found[name])}" if found else ""
 
 
 def _lead(evaluation: Evaluation, bags: Bags) -> str:
-    source = _source(bags)
+    source = _source(evaluation, bags)
     held_out = "Every bag was scored by a model that had not seen it."
     if "roc_auc" in evaluation.estimates:
         auc = evaluation["roc_auc"]
         text = "The probability that a random positive is ranked above a random negative (AUC) is "
         if auc.assumption in ("sensitivity", "either"):
             return (
-                f"{text}between {interval_text('roc_auc', auc)}: bags determine no more. If "
+                f"{text}between {interval_text('roc_auc', auc).replace(' to ', ' and ')}: bags "
+                "determine no more. If "
                 "log-odds are calibrated within bags, it is "
                 f"{value_text('roc_auc', auc)}. {held_out}"
             )
+        rests = ""
+        if auc.assumption != "labels":
+            shift = auc.assumption.replace("_", " ")
+            rests = f" if {shift} holds, which these bags do not contradict"
         return (
-            f"{text}{value_text('roc_auc', auc)} ({_interval('roc_auc', auc)}), estimated "
-            f"{source}. {held_out}"
+            f"{text}{value_text('roc_auc', auc)}{rests} ({_interval('roc_auc', auc)}"
+            f"{_beside('roc_auc', evaluation)}), estimated {source}. {held_out}"
         )
     mean = evaluation["balanced_accuracy"]
     worst = min(
@@ -221,8 +235,11 @@ def _lead(evaluation: Evaluation, bags: Bags) -> str:
     )
 
 
-def _source(bags: Bags) -> str:
-    return "from labels" if bags.labelled.all() else "from the proportions alone"
+def _source(evaluation: Evaluation, bags: Bags) -> str:
+    if bags.labelled.all():
+        return "from labels"
+    labels = next(iter(evaluation.estimates.values())).assumption == "labels"
+    return "from the labelled rows and the bags" if labels else "from the proportions alone"
 
 
 def _beyond_chance(evaluation: Evaluation, bags: Bags) -> list[Finding]:
@@ -261,20 +278,18 @@ def _impossible(evaluation: Evaluation) -> list[Finding]:
 def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
     level = next(iter(evaluation.estimates.values())).confidence_level
     truth = {} if labels is None else _truth(evaluation, labels)
-    rests = next(iter(evaluation.estimates.values())).assumption
-    show_range = rests in ("label_shift", "covariate_shift")
-    show_range &= "sensitivity" in evaluation.by_assumption
+    ranges = evaluation.ranges
     rows = []
     for name, e in evaluation.estimates.items():
         row = [measure_name(name), value_text(name, e), interval_text(name, e)]
-        if show_range:
-            row.append(interval_text(name, evaluation.by_assumption["sensitivity"][name]))
+        if ranges:
+            row.append(interval_text(name, ranges[name]))
         if truth:
             row.append(number(name, truth[name], 1))
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:.3g}"
     header = ["Measure", "Estimate", f"{percent(level, None)} interval"]
-    header += ["Sensitivity range"] if show_range else []
+    header += ["Sensitivity range"] if ranges else []
     header += ["With the labels"] if truth else []
     return NumberTable(
         f"Estimates on held-out bags ({whole(evaluation.n_instances)} instances){threshold}",
