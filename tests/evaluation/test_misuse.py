@@ -8,7 +8,6 @@ import pytest
 from unbag import LLPClassifier
 from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.curves import best_threshold
 from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import MEASURES as ALL_MEASURES
 from unbag.evaluation.measures import SCORERS, make_sample, plain_estimate
@@ -25,7 +24,6 @@ BY_THRESHOLD = {
 } | {"cost": partial(plain_estimate, "cost", **COST)}
 BY_ORDER = {
     "roc_auc": partial(plain_estimate, "roc_auc"),
-    "best_threshold": best_threshold,
 }
 MEASURES = [name for name in ALL_MEASURES if name not in ("roc_auc", "corrected_risk")]
 

@@ -1,4 +1,4 @@
-"""Curves without labels: ROC with its band, the best threshold, and calibration.
+"""Curves without labels: ROC with its band, and calibration.
 
 An instance of bag i stands for class c with the weight π_c W[i, c]/n_i, of either sign. Summed
 over instances of similar predicted probability these weights give the share of the class there,
@@ -22,9 +22,7 @@ from unbag.evaluation.measures import (
     Brier,
     Sample,
     cell_shares,
-    check_cost,
     check_probabilities_range,
-    make_sample,
     score_cells,
 )
 from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes, weigh
@@ -75,56 +73,6 @@ def posterior_roc_band(
 def span_bands(one: RocBand, other: RocBand) -> RocBand:
     """Widen a band by another one."""
     return replace(one, low=np.minimum(one.low, other.low), high=np.maximum(one.high, other.high))
-
-
-def best_threshold(
-    y: Any, scores: ArrayLike, *, cost: Any = None, class_prior: Any = "balanced"
-) -> float:
-    """Find the threshold at which ``scores > threshold`` costs least, from bags alone.
-
-    Valid under label shift; see `label_shift_test`.
-
-    Parameters
-    ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,)
-        Decision function of every instance.
-    cost : (cost of a false positive, cost of a false negative), optional
-        By default both cost the same.
-    class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
-        Class prior where the classifier is used. The default, with equal costs, gives the
-        threshold of the least balanced error.
-
-    Returns
-    -------
-    threshold : float
-        ``estimate("cost", ..., threshold=threshold)`` on other bags says what it costs; on the
-        same ones it looks a little better than it is.
-
-    Examples
-    --------
-    >>> from unbag import bag_target
-    >>> from unbag.evaluation import best_threshold
-    >>> y = bag_target([1, 1, 1, 2, 2, 2], [0.0] * 3 + [2 / 3] * 3)
-    >>> best_threshold(y, [0.1, 0.2, 0.4, 0.15, 0.7, 0.9])
-    0.55
-    """
-    sample = make_sample(y, scores, binary="A threshold")
-    prior = resolve_class_prior(class_prior, sample.bags.class_shares)
-    table = check_cost(cost, sample.bags)
-    # what one more instance above the threshold adds, by class
-    charge = prior * (table[:, 1] - table[:, 0])
-    rates, thresholds = roc_rates(sample)
-    return float(_between(thresholds)[int(np.argmin(charge @ rates))])
-
-
-def _between(thresholds: Floats) -> Floats:
-    """Thresholds halfway to the next lower score: what lies above them is the same."""
-    scores = thresholds[1:]
-    step = np.abs(scores).max() * 1e-3 + 1e-12
-    padded = np.concatenate([[scores[0] + step], scores, [scores[-1] - step]])
-    return (padded[1:] + padded[:-1]) / 2
 
 
 def _tpr_at_grid(fpr: Floats, tpr: Floats) -> Floats:
