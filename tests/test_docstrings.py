@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import unbag
 from unbag.datasets import make_gaussian_bags
-from unbag.paper.objectives import Objective
+from unbag.paper.lbfgs import Objective
 from unbag.testing import all_estimators
 
 # In the order of the reference; modules that users import from are here beside packages.

@@ -3,15 +3,15 @@ Planning a study: how many bags?
 ================================
 
 Before anything is collected: how many bags of which size does it take to estimate a classifier's
-accuracy within ±4 points, without labels? Bags that differ more carry more information, and small
-bags carry more information per row.
+accuracy within ±4 points (two standard errors), without labels? Bags that differ more carry more
+information, and small bags carry more information per row.
 """
 
 import matplotlib.pyplot as plt
 
 from unbag.paper.bounds import required_bags
 
-print(required_bags(50, (0.1, 0.6), 0.04, precision="half_width", expected=0.8))
+print(required_bags(50, (0.1, 0.6), 0.02, expected=0.8), "bags of 50")
 
 # %%
 # The total number of rows, by the size of bags and the range of their proportions.
@@ -19,11 +19,7 @@ print(required_bags(50, (0.1, 0.6), 0.04, precision="half_width", expected=0.8))
 sizes = [5, 10, 20, 50, 100, 200]
 axes = plt.figure().gca()
 for low, high in ((0.3, 0.4), (0.2, 0.5), (0.1, 0.6), (0, 1)):
-    plans = [
-        required_bags(size, (low, high), 0.04, precision="half_width", expected=0.8)
-        for size in sizes
-    ]
-    rows = [size * plan.n_bags for size, plan in zip(sizes, plans, strict=True)]
+    rows = [size * required_bags(size, (low, high), 0.02, expected=0.8) for size in sizes]
     axes.plot(sizes, rows, "o-", label=f"proportions from {low} to {high}")
 axes.set(xscale="log", yscale="log", xticks=sizes, xticklabels=sizes)
 axes.minorticks_off()

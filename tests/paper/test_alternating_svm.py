@@ -319,12 +319,6 @@ class TestSearch:
         with pytest.raises(ValueError, match="part of bag 9 only"):
             AlternatingSVMClassifierCV(cv=splits).fit(DATA.X, DATA.y)
 
-    def test_progress(self, terminal):
-        AlternatingSVMClassifierCV([1], [10], gammas=[1], verbose=1).fit(DATA.X, DATA.y)
-        shown = terminal.readouterr().err
-        assert "fitting" in shown
-        assert "annealing" in shown
-
 
 class TestDegenerate:
     @pytest.mark.parametrize("kernel", ["rbf", "precomputed"])

@@ -355,7 +355,7 @@ def test_huge_scores_give_finite_values_and_gradients(name, correction, dtype):
     rng = np.random.default_rng(0)
     scores = rng.choice([-1e4, 0, 1e4], size=(60, 1, BAGS.n_instances)).astype(dtype)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        risk = CorrectedRisk(weights, BAGS, loss, prior, correction, like=scores)
+        risk = CorrectedRisk(weights, BAGS, loss, prior, correction)
         value, gradient = risk.value_and_gradient(scores, PROBLEM)
     assert np.isfinite(gradient).all()
     expected = [
@@ -365,20 +365,6 @@ def test_huge_scores_give_finite_values_and_gradients(name, correction, dtype):
     largest = max(1.0, float(np.abs(loss.value(scores.astype(float))).max()))
     eps = np.finfo(dtype).eps
     np.testing.assert_allclose(value, expected, rtol=100 * eps, atol=20 * eps * largest)
-
-
-@every_loss
-def test_single_precision_agrees_with_double_and_keeps_its_type(name):
-    weights, prior, loss = some_weights(BAGS), np.array([0.4, 0.6]), get_loss(name)
-    scores = some_scores(BAGS, weights, PROBLEM, 1)
-    single = CorrectedRisk(weights, BAGS, loss, prior, like=scores[:0].astype(np.float32))
-    double = CorrectedRisk(weights, BAGS, loss, prior)
-    value, gradient = single.value_and_gradient(scores.astype(np.float32), PROBLEM)
-    expected_value, expected_gradient = double.value_and_gradient(scores, PROBLEM)
-    assert gradient.dtype == np.float32
-    assert value.dtype == np.float64
-    np.testing.assert_allclose(value, expected_value, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
 
 
 # --- class priors -------------------------------------------------------------------------------
@@ -558,22 +544,3 @@ def test_corrected_risk_of_three_classes_averages_to_the_true_risk():
     assert (np.abs(average - truth) < 4 * error).all()
     biased, _ = mean_and_error(np.array(plain))
     assert (np.abs(biased - truth) > 10 * error).any()
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_blocks_of_instances_change_nothing(monkeypatch, n_classes):
-    rng = np.random.default_rng(0)
-    bag, labels = rng.integers(20, size=501), rng.integers(n_classes, size=501)
-    counts = {b: np.bincount(labels[bag == b], minlength=n_classes) for b in range(20)}
-    bags = check_bag_target(bag_target(bag, counts=counts))
-    W = bag_weights(bags)
-    prior = np.full(n_classes, 1 / n_classes)
-    loss = get_loss("logistic", n_classes)
-    risk = CorrectedRisk(np.stack([W, W / 2]), bags, loss, prior)
-    scores = rng.normal(size=(4, risk.n_outputs, 501))
-    problem = np.array([0, 1, 1, 0])
-    whole = risk.value_and_gradient(scores, problem)
-    monkeypatch.setattr("unbag.paper.corrected_risk._BLOCK_SCORES", 100)
-    blocks = risk.value_and_gradient(scores, problem)
-    np.testing.assert_allclose(blocks[0], whole[0], rtol=1e-12)
-    np.testing.assert_allclose(blocks[1], whole[1], rtol=1e-12, atol=1e-16)

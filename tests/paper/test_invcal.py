@@ -239,13 +239,6 @@ class TestInvCalClassifier:
         with pytest.raises(ValueError, match="too large"), np.errstate(all="ignore"):
             InvCalClassifier(kernel="linear").fit(1e200 * DATA.X, DATA.y)
 
-    @pytest.mark.parametrize("estimator", [InvCalClassifier, InvCalClassifierCV])
-    def test_progress_bar(self, estimator, terminal):
-        estimator().fit(DATA.X, DATA.y)
-        assert terminal.readouterr().err == ""
-        estimator(verbose=1).fit(DATA.X, DATA.y)
-        assert "fitting: 100%" in terminal.readouterr().err
-
 
 def some_labelled_rows():
     labels = np.full(len(DATA.labels), np.nan)

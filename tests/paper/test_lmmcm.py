@@ -25,7 +25,6 @@ THREE = make_gaussian_bags(n_bags=40, bag_size=8, n_classes=3, random_state=0)
 NEW = DATA.X[:50] + 0.1
 HALF = np.array([0.5, 0.5])
 ALPHA = 1e-2
-DOUBLE = {"precision": "double"}
 TRAINABLE = [name for name, loss in LOSSES.items() if loss.trainable]
 FIRST = np.zeros(1, dtype=np.intp)
 
@@ -74,7 +73,7 @@ def test_all_losses_learn(loss, kernel):
 def test_solution_is_a_minimum_of_the_corrected_risk():
     """No direction leads downhill: α‖f‖² + R is larger at points around the solution."""
     settings = {"weights": "pairs", "training_prior": "same", "tol": 1e-8}
-    model = LMMCMClassifier(ALPHA, gamma=0.3, **settings, **DOUBLE).fit(DATA.X, DATA.y)
+    model = LMMCMClassifier(ALPHA, gamma=0.3, **settings).fit(DATA.X, DATA.y)
     K = rbf_kernel(DATA.X, gamma=0.3)
     bags = check_bag_target(DATA.y)
     W = bag_weights(bags, method="pairs")
@@ -202,8 +201,8 @@ def test_pooled_selection_keeps_class_risks_from_turning_negative():
 
 
 def test_precomputed_kernel_equals_its_name():
-    named = LMMCMClassifier(gamma=0.5, **DOUBLE).fit(DATA.X, DATA.y)
-    given = LMMCMClassifier(kernel="precomputed", **DOUBLE)
+    named = LMMCMClassifier(gamma=0.5).fit(DATA.X, DATA.y)
+    given = LMMCMClassifier(kernel="precomputed")
     given.fit(rbf_kernel(DATA.X, gamma=0.5), DATA.y)
     np.testing.assert_allclose(
         given.decision_function(rbf_kernel(NEW, DATA.X, gamma=0.5)),
@@ -236,8 +235,8 @@ def test_models_can_be_cloned_and_pickled():
     [
         {"kernel": "linear"},
         # "scale" would differ from fold to fold
-        {"gamma": 0.3, "weights": "pairs", **DOUBLE},
-        {"gamma": 0.3, "training_prior": "pooled", **DOUBLE},
+        {"gamma": 0.3, "weights": "pairs"},
+        {"gamma": 0.3, "training_prior": "pooled"},
     ],
 )
 @pytest.mark.parametrize("selection", ["pooled", "folds"])
@@ -279,14 +278,6 @@ def test_batched_search_equals_fits_one_by_one(settings, selection):
     )
 
 
-def test_batches_of_penalties_change_nothing(monkeypatch):
-    whole = LMMCMClassifierCV(**DOUBLE).fit(DATA.X, DATA.y)
-    monkeypatch.setattr("unbag.paper.minimisation._BATCH_SCORES", 1)
-    parts = LMMCMClassifierCV(**DOUBLE).fit(DATA.X, DATA.y)
-    np.testing.assert_allclose(whole.selection_risks_, parts.selection_risks_, atol=1e-6)
-    assert whole.alpha_ == parts.alpha_
-
-
 def test_folds_that_hold_out_some_bags_only_choose_by_folds():
     cv = BagShuffleSplit(3, random_state=0)
     with pytest.raises(ValueError, match="selection='pooled' needs a cv that holds out every bag"):
@@ -323,7 +314,6 @@ def test_the_published_settings():
     [
         ({"kernel": "gauss"}, "kernel must be one of"),
         ({"gamma": "narrow"}, "gamma must be"),
-        ({"precision": "half"}, "precision must be one of"),
         ({"weights": "all"}, "weights must be one of"),
         ({"bag_model": "rows"}, "bag_model must be one of"),
         ({"merge": "random"}, "merge must be None or one of"),

@@ -174,17 +174,6 @@ def test_cross_entropy_far_out_is_the_score_itself():
     np.testing.assert_allclose(gradient[0, 0], np.where(bags.index == 1, -1 / 3, 0))
 
 
-@every_divergence
-def test_single_precision_agrees_with_double(divergence):
-    scores = some_scores(BAGS[3])
-    single = make_risk(divergence, 3)
-    value, gradient = single.value_and_gradient(scores.astype(np.float32), PROBLEM)
-    expected = make_risk(divergence, 3).value_and_gradient(scores, PROBLEM)
-    assert value.dtype == np.float64
-    np.testing.assert_allclose(value, expected[0], rtol=1e-5)
-    np.testing.assert_allclose(gradient[1:], expected[1][1:], rtol=1e-3, atol=1e-6)
-
-
 @two_or_three
 def test_labels_give_log_loss_and_brier_score(n_classes):
     labels = np.random.default_rng(0).integers(0, n_classes, 40)

@@ -75,7 +75,7 @@ def test_bags_of_one_instance_give_logistic_regression(divergence):
         (
             ProportionRiskClassifierCV,
             ProportionRiskClassifier,
-            {"precision": "double", "gamma": 0.3},
+            {"gamma": 0.3},
         ),
     ],
 )

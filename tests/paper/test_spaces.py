@@ -87,14 +87,6 @@ def test_kernel_penalty_is_the_norm_of_the_function():
     assert inner(space, space.penalised(theta), theta)[0] == pytest.approx(norm, rel=1e-12)
 
 
-def test_kernel_in_single_precision_stays_single():
-    space = KernelSpace(K.astype(np.float32), 2)
-    theta = draw(3, space.n_coefficients).astype(np.float32)
-    assert scores_of(space, theta).dtype == np.float32
-    assert space.gradient(draw(3, 2, N).astype(np.float32)).dtype == np.float32
-    assert space.penalised(theta).dtype == np.float32
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_linear_scores_and_penalty_with_intercept(form, outputs):
@@ -105,12 +97,3 @@ def test_linear_scores_and_penalty_with_intercept(form, outputs):
     np.testing.assert_allclose(scores_of(space, theta), expected, rtol=1e-12)
     penalty = inner(space, space.penalised(theta), theta)
     np.testing.assert_allclose(penalty, np.sum(w**2, axis=(1, 2)), rtol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_single_precision_stays_single(form):
-    space = LinearSpace(FORMS[form](X.astype(np.float32)), 1)
-    theta = draw(2, D + 1).astype(np.float32)
-    assert space.like.dtype == np.float32
-    assert scores_of(space, theta).dtype == np.float32
-    assert space.gradient(draw(2, 1, N).astype(np.float32)).dtype == np.float32

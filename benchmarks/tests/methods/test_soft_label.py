@@ -89,7 +89,7 @@ def test_plain_labels_give_plain_logistic_regression(n_classes):
         (
             SoftLabelClassifierCV,
             SoftLabelClassifier,
-            {"precision": "double", "gamma": 0.3},
+            {"gamma": 0.3},
         ),
     ],
 )

@@ -24,7 +24,6 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_count, check_positive
-from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.models.checks import check_grid
 from unbag.paper.kernel_machine import Fold, KernelMachine, KernelMachineCV
@@ -38,9 +37,6 @@ _ANNEALING_FACTOR = 1.5
 
 # What LIBSVM may keep of the matrix.
 _CACHE_MEGABYTES = 200
-
-# Bytes per entry of the kernel matrix.
-_MATRIX_BYTES = 8
 
 
 # --- machines for given labels --------------------------------------------------------------------
@@ -177,7 +173,6 @@ class Schedule:
     max_iter: int
     n_init: int
     seed: int
-    verbose: int = 0
 
     def alternate(
         self,
@@ -209,8 +204,7 @@ class Schedule:
         starts = [start_labels(bags, random) for _ in range(self.n_init)]
         for labels in starts:
             machine, n_iter = None, 0
-            bar = progress_bar(annealing(C), verbose=self.verbose, desc="annealing", unit="step")
-            for level in bar:
+            for level in annealing(C):
                 end = self.alternate(machines, bags, labels, level, C_bag, machine)
                 machine, labels, n_iter = end.machine, end.labels, n_iter + end.n_iter
             ends.append(replace(end, n_iter=n_iter))
@@ -243,7 +237,7 @@ class AlternatingModel(KernelMachine):
             seed = check_random_state(seed).randint(2**31 - 1)
         max_iter = check_count(self.max_iter, "max_iter")
         n_init = check_count(self.n_init, "n_init")
-        return Schedule(float(self.tol), max_iter, n_init, int(seed), self.verbose)
+        return Schedule(float(self.tol), max_iter, n_init, int(seed))
 
     def _order(self, X: NDArray[Any], bags: Bags) -> Ints:
         """Order of rows that does not depend on the one they came in: by bag, then by feature."""
@@ -279,7 +273,7 @@ class AlternatingModel(KernelMachine):
 def _matrix(kernel: Kernel, X: NDArray[Any], order: Ints) -> Floats:
     if kernel.name == "precomputed":
         return np.ascontiguousarray(X, dtype=np.float64)
-    return kernel.matrix(X[order], np.float64)
+    return kernel.matrix(X[order])
 
 
 class AlternatingSVMClassifier(AlternatingModel):
@@ -316,8 +310,6 @@ class AlternatingSVMClassifier(AlternatingModel):
         Alternation at one C* ends when the objective moves by less.
     max_iter : int, default=100
         Alternations at one C* after which it is left, with a ConvergenceWarning at the last.
-    verbose : int, default=0
-        Whether to show a progress bar over the C* of each start.
 
     Attributes
     ----------
@@ -372,7 +364,6 @@ class AlternatingSVMClassifier(AlternatingModel):
         random_state: Any = 0,
         tol: float = 1e-2,
         max_iter: int = 100,
-        verbose: int = 0,
     ) -> None:
         self.C = C
         self.C_bag = C_bag
@@ -382,7 +373,6 @@ class AlternatingSVMClassifier(AlternatingModel):
         self.random_state = random_state
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
@@ -390,7 +380,7 @@ class AlternatingSVMClassifier(AlternatingModel):
         check_positive(self.C_bag, "C_bag")
         plan = self._schedule()
         kernel = make_kernel(self.kernel, self.gamma, X)
-        check_kernel_memory(bags.n_instances, _MATRIX_BYTES)
+        check_kernel_memory(bags.n_instances)
         self._refit(X, bags, kernel, float(self.C), float(self.C_bag), plan)
         warn_not_converged(int(not self.converged_), 1, self.max_iter, self._steps)
         return self
@@ -420,7 +410,7 @@ class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
     cv : int, splitter or iterable, default=5
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
-    kernel, n_init, random_state, tol, max_iter, verbose : as in `AlternatingSVMClassifier`
+    kernel, n_init, random_state, tol, max_iter : as in `AlternatingSVMClassifier`
 
     Attributes
     ----------
@@ -459,7 +449,6 @@ class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
         random_state: Any = 0,
         tol: float = 1e-2,
         max_iter: int = 100,
-        verbose: int = 0,
     ) -> None:
         self.Cs = Cs
         self.C_bags = C_bags
@@ -470,7 +459,6 @@ class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
         self.random_state = random_state
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
@@ -478,7 +466,7 @@ class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
         kernels = self._make_kernels(X)
         plan = self._schedule()
         # of all instances and of a fold
-        check_kernel_memory(bags.n_instances, 2 * _MATRIX_BYTES)
+        check_kernel_memory(bags.n_instances, copies=2)
         fit_folds = partial(self._fit_folds, order=self._order(X, bags), plan=plan)
         shape = (len(self.Cs_), len(self.C_bags_))
         errors, scores, n_failed, n_fits = self._search(
@@ -497,7 +485,6 @@ class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
     def _fit_folds(
         self, kernel: Kernel, X: Any, folds: list[Fold], order: Ints, plan: Schedule
     ) -> Iterator[tuple[Floats, int]]:
-        plan = replace(plan, verbose=0)
         K = _matrix(kernel, X, order)
         place = np.argsort(order)
         for fold in folds:

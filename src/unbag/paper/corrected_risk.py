@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, Floats, Ints, Latest
+from unbag._arrays import Array, Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.observations.losses import ClassLoss
@@ -33,12 +33,6 @@ ClassPrior = Literal["balanced", "empirical"] | NDArray[Any] | list[float] | tup
 # (a tenth of it takes three times the iterations), and changes the classifiers hardly at all.
 _BEND = 0.1
 
-# Scores that NumPy works on together: intermediate results of more leave the cache, and those of
-# ten million come with fresh memory every time, which took a sixth of a fit.
-_BLOCK_SCORES = 2**17
-
-_ALL = slice(None)
-
 # Weights of pure bags that should be zero are of this relative size at most.
 _ROUNDING = 1e-12
 
@@ -48,7 +42,8 @@ class CorrectedRisk:
 
     Weights are of shape (n_bags, n_classes) or (n_problems, n_bags, n_classes); a bag of weight zero is
     a bag held out. The prior π, one or one for each problem, is how much the risk on each class counts.
-    Computation has the type of ``like``.
+    Offsets (n_problems, n_outputs) are added to the scores: log-odds at one class prior and at another
+    differ by a constant.
 
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
@@ -70,20 +65,18 @@ class CorrectedRisk:
         loss: ClassLoss,
         prior: Floats,
         correction: Correction = "nonnegative",
-        like: Array | None = None,
+        offsets: Floats | float = 0.0,
     ) -> None:
         check_choice(correction, get_args(Correction), "correction")
         table = weights[None] if weights.ndim == 2 else weights
-        dtype = np.float64 if like is None else like.dtype
-        self.n_outputs, self.n_problems = loss.n_outputs(table.shape[2]), len(table)
-        per_bag = np.swapaxes(table / bags.sizes[:, None], 1, 2)
-        self._weights = per_bag.astype(dtype, copy=False)
-        self._index = bags.index
-        self._choose, self._spread = Latest(_choose), Latest(_spread)
-        self._loss = loss
-        self._prior = np.broadcast_to(prior, (len(table), table.shape[2]))
+        n_problems, _, n_classes = table.shape
+        self.n_outputs = loss.n_outputs(n_classes)
+        self._weights = np.swapaxes(table / bags.sizes[:, None], 1, 2)
+        self._index, self._loss = bags.index, loss
+        self._prior = np.broadcast_to(prior, (n_problems, n_classes))
+        self._offsets = np.broadcast_to(offsets, (n_problems, self.n_outputs))
         # A class without negative weights has a risk that cannot turn negative by itself.
-        self._bent: Bools = np.logical_and(
+        self._curved: Bools = np.logical_and(
             (table < -_ROUNDING * np.abs(table).max(axis=1, keepdims=True)).any(axis=1),
             correction == "nonnegative",
         )
@@ -93,17 +86,16 @@ class CorrectedRisk:
 
         ``problem`` says which problem each column belongs to.
         """
-        risks = np.zeros((scores.shape[0], self._weights.shape[1]))
-        for here in _blocks(scores):
-            weighed = self._loss.losses(scores[:, :, here]) * self._weights_in(here, problem)
-            risks += np.sum(weighed, axis=-1, dtype=np.float64)
-        return risks
+        losses = self._loss.losses(scores + self._offsets[problem][:, :, None])
+        return np.sum(losses * self._weights_of_rows(problem), axis=-1)
 
     def combine(self, risks: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Σ_c π_c h(R_c) of given class risks (columns, classes), and its derivatives by them."""
-        where, prior = self._bent[problem], self._prior[problem]
-        bent, slope = _bend(risks, where)
-        return np.sum(bent * prior, axis=1), slope * prior
+        curved, prior = self._curved[problem], self._prior[problem]
+        inside = np.clip(risks, -_BEND, _BEND) + _BEND
+        corrected = inside**2 / (4 * _BEND) + np.maximum(risks - _BEND, 0)
+        value = np.sum(np.where(curved, corrected, risks) * prior, axis=1)
+        return value, np.where(curved, inside / (2 * _BEND), 1.0) * prior
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Corrected risk per column."""
@@ -112,50 +104,10 @@ class CorrectedRisk:
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Corrected risk per column and its gradient with respect to the scores."""
         value, slope = self.combine(self.class_risks(scores, problem), problem)
-        factor = slope[:, :, None].astype(scores.dtype)
-        # from the scores again: what the losses had in common would not stay in the cache
-        blocks = _blocks(scores)
-        parts = (
-            self._loss.pull_back(scores[:, :, here], self._weights_in(here, problem) * factor)
-            for here in blocks
-        )
-        if len(blocks) == 1:
-            return value, next(parts)
-        gradient = np.empty_like(scores)
-        for here, part in zip(blocks, parts, strict=True):
-            gradient[:, :, here] = part
-        return value, gradient
+        weights = self._weights_of_rows(problem) * slope[:, :, None]
+        return value, self._loss.pull_back(scores + self._offsets[problem][:, :, None], weights)
 
-    def _weights_in(self, here: slice, problem: Ints) -> Array:
-        """Weights of some instances, from those of the bags; of all, they are kept."""
-        table = self._choose(problem, self._weights)
-        if here == _ALL:
-            return self._spread(table, self._index)
-        return _spread(table, self._index[here])
-
-
-def _choose(problem: Ints, table: Array) -> Array:
-    """Weights of the bags (columns, classes, bags), or of one column if all are the same."""
-    return table if len(table) == 1 else table[problem]
-
-
-def _spread(table: Array, index: Array) -> Array:
-    """Weights of instances from those of their bags."""
-    return table[:, :, index]
-
-
-def _blocks(scores: Array) -> list[slice]:
-    """Instances to be worked on together."""
-    columns, outputs, n = scores.shape
-    size = max(1, _BLOCK_SCORES // (columns * outputs))
-    if n <= size:
-        return [_ALL]
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def _bend(risks: Floats, where: Bools) -> tuple[Floats, Floats]:
-    """Give h and h' where asked for, the identity elsewhere."""
-    inside = np.clip(risks, -_BEND, _BEND) + _BEND
-    bent = inside**2 / (4 * _BEND) + np.maximum(risks - _BEND, 0)
-    slope = inside / (2 * _BEND)
-    return np.where(where, bent, risks), np.where(where, slope, 1.0)
+    def _weights_of_rows(self, problem: Ints) -> Floats:
+        """Weights (columns, classes, instances) from those of the bags."""
+        table = self._weights if len(self._weights) == 1 else self._weights[problem]
+        return table[:, :, self._index]

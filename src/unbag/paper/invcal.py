@@ -23,7 +23,6 @@ from scipy.sparse import csr_array, hstack
 
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_nonnegative, check_positive
-from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.models.base import LogOddsClassifier, row_blocks
 from unbag.models.checks import check_grid
@@ -43,9 +42,7 @@ def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floa
 
 def mean_kernel(kernel: Kernel, X: Floats, mean: Any) -> Floats:
     """Kernel from instances to means of instances, which the columns of a sparse matrix average."""
-    return np.concatenate(
-        [kernel.block(X[rows], X, np.float64) @ mean for rows in row_blocks(len(X))]
-    )
+    return np.concatenate([kernel.block(X[rows], X) @ mean for rows in row_blocks(len(X))])
 
 
 def _mean_of(bags: Bags, rows: Any, n: int) -> Any:
@@ -124,8 +121,6 @@ class InvCalClassifier(InvCalModel):
         Converged when the optimality conditions hold up to this much, in log-odds.
     max_iter : int, default=100
         Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -163,7 +158,6 @@ class InvCalClassifier(InvCalModel):
         gamma: str | float = "scale",
         tol: float = 1e-6,
         max_iter: int = 100,
-        verbose: int = 0,
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -171,15 +165,12 @@ class InvCalClassifier(InvCalModel):
         self.gamma = gamma
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         C, epsilon = check_positive(self.C, "C"), check_nonnegative(self.epsilon, "epsilon")
         kernel = make_kernel(self.kernel, self.gamma, X)
-        with progress_bar(total=1, verbose=self.verbose, desc="fitting", unit="fit") as bar:
-            self._refit(X, bags, kernel, C, epsilon)
-            bar.update()
+        self._refit(X, bags, kernel, C, epsilon)
         warn_not_converged(int(not self.converged_), 1, self.max_iter, self._steps)
         return self
 
@@ -204,7 +195,7 @@ class InvCalClassifierCV(InvCalModel, KernelMachineCV):
     cv : int, splitter or iterable, default=5
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
-    kernel, tol, max_iter, verbose : as in `InvCalClassifier`
+    kernel, tol, max_iter : as in `InvCalClassifier`
 
     Attributes
     ----------
@@ -242,7 +233,6 @@ class InvCalClassifierCV(InvCalModel, KernelMachineCV):
         kernel: str = "rbf",
         tol: float = 1e-6,
         max_iter: int = 100,
-        verbose: int = 0,
     ) -> None:
         self.Cs = Cs
         self.epsilons = epsilons
@@ -251,7 +241,6 @@ class InvCalClassifierCV(InvCalModel, KernelMachineCV):
         self.kernel = kernel
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag._progress import progress_bar
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier
@@ -44,7 +43,6 @@ class KernelMachine(BagClassifier):
     kernel: Any
     tol: Any
     max_iter: Any
-    verbose: Any
 
     # what max_iter counts
     _steps: str = "iterations"
@@ -99,21 +97,22 @@ class KernelMachineCV(KernelMachine):
         errors = np.zeros((len(kernels), *shape))
         scores = np.full((*errors.shape, len(y)), np.nan)
         n_failed = 0
-        n_fits = errors.size * len(folds)
-        with progress_bar(total=n_fits, verbose=self.verbose, desc="fitting", unit="fit") as bar:
-            for k, kernel in enumerate(kernels):
-                fits = fit_folds(kernel, X, folds)
-                for fold, (found, failed) in zip(folds, fits, strict=True):
-                    share = fold.out.means((found > 0).astype(float))
-                    off = np.abs(share - fold.out.clipped_proportions[:, 1])
-                    errors[k] += off @ fold.out.sizes
-                    scores[k][..., fold.out_rows] = found
-                    n_failed += failed
-                    bar.update(errors[k].size)
+        for k, kernel in enumerate(kernels):
+            for fold, (found, failed) in zip(folds, fit_folds(kernel, X, folds), strict=True):
+                share = fold.out.means((found > 0).astype(float))
+                off = np.abs(share - fold.out.clipped_proportions[:, 1])
+                errors[k] += off @ fold.out.sizes
+                scores[k][..., fold.out_rows] = found
+                n_failed += failed
         held = np.concatenate([fold.out_rows for fold in folds])
         once = np.array_equal(np.sort(held), np.arange(len(y)))
         # sums of the same numbers may differ by rounding, which should not decide
-        return (errors / len(held)).round(12), scores if once else None, n_failed, n_fits
+        return (
+            (errors / len(held)).round(12),
+            scores if once else None,
+            n_failed,
+            errors.size * len(folds),
+        )
 
     def _make_kernels(self, X: NDArray[Any]) -> list[Kernel]:
         """One kernel for each gamma, in rising order; one in all if gamma plays no role in it."""

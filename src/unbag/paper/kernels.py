@@ -7,8 +7,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag._checks import check_choice
 from unbag._threads import physical_memory
 from unbag.models.base import row_blocks
@@ -23,7 +24,7 @@ class Kernel:
     >>> import numpy as np
     >>> from unbag.paper.kernels import Kernel
     >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> Kernel("rbf", gamma=1.0).matrix(X, np.float64).round(3)
+    >>> Kernel("rbf", gamma=1.0).matrix(X).round(3)
     array([[1.   , 0.368, 0.018],
            [0.368, 1.   , 0.368],
            [0.018, 0.368, 1.   ]])
@@ -32,36 +33,30 @@ class Kernel:
     name: str
     gamma: float = 1.0
 
-    def block(self, X: NDArray[Any], Z: Any, dtype: DTypeLike) -> NDArray[Any]:
+    def block(self, X: NDArray[Any], Z: Any) -> Floats:
         """Kernel (n_rows, n_points) between the rows of X and the points Z; a given one is X itself."""
         if self.name == "precomputed":
-            return X.astype(dtype, copy=False)
+            return X.astype(float, copy=False)
         # far from the origin a distance is a small difference of large numbers
-        X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
+        X, Z = X.astype(float, copy=False), Z.astype(float, copy=False)
         product = X @ Z.T
         if self.name == "linear":
-            return product.astype(dtype, copy=False)
+            return product
         product *= 2 * self.gamma
         product -= self.gamma * np.sum(X * X, axis=1)[:, None]
         product -= self.gamma * np.sum(Z * Z, axis=1)[None, :]
         # rounding can make a tiny squared distance negative
-        return np.exp(np.minimum(product.astype(dtype, copy=False), 0))
+        return np.exp(np.minimum(product, 0, out=product), out=product)
 
-    def matrix(self, X: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-        """Symmetric kernel matrix of the rows of X, each block off the diagonal made once."""
+    def matrix(self, X: NDArray[Any]) -> Floats:
+        """Symmetric kernel matrix of the rows of X."""
         if self.name == "precomputed":
-            return X.astype(dtype)
-        K = np.empty((len(X), len(X)), dtype=dtype)
-        blocks = row_blocks(len(X))
-        for i, rows in enumerate(blocks):
-            for columns in blocks[i:]:
-                part = self.block(X[rows], X[columns], dtype)
-                K[columns, rows], K[rows, columns] = part.T, part
-        return K
+            return X.astype(float)
+        return np.concatenate([self.block(X[rows], X) for rows in row_blocks(len(X))])
 
-    def expand(self, X: NDArray[Any], Z: Any, coef: NDArray[Any]) -> NDArray[Any]:
+    def expand(self, X: NDArray[Any], Z: Any, coef: Floats) -> Floats:
         """Σ_j coef[., j] k(x, z_j) for every row x of X, of shape (n_outputs, n_rows)."""
-        parts = [coef @ self.block(X[rows], Z, coef.dtype).T for rows in row_blocks(len(X))]
+        parts = [coef @ self.block(X[rows], Z).T for rows in row_blocks(len(X))]
         return np.concatenate(parts, axis=1)
 
 
@@ -75,10 +70,7 @@ def make_kernel(name: str, gamma: str | float, X: NDArray[Any]) -> Kernel:
     n, d = X.shape
     if name == "precomputed" and n != d:
         raise ValueError(f"A precomputed kernel matrix must be square; its shape is {(n, d)}.")
-    known = (
-        gamma in ("wide", "scale", "auto") if isinstance(gamma, str) else isinstance(gamma, Real)
-    )
-    if not known:
+    if not (isinstance(gamma, Real) or gamma in ("wide", "scale", "auto")):
         raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
     if isinstance(gamma, str):
         variance = float(X.var()) if gamma != "auto" and name == "rbf" else 1.0
@@ -89,9 +81,9 @@ def make_kernel(name: str, gamma: str | float, X: NDArray[Any]) -> Kernel:
     return Kernel(name, float(gamma))
 
 
-def check_kernel_memory(n: int, itemsize: int) -> None:
-    """Refuse a kernel matrix that the machine cannot hold."""
-    need, total = n * n * itemsize, physical_memory()
+def check_kernel_memory(n: int, copies: int = 1) -> None:
+    """Refuse kernel matrices that the machine cannot hold."""
+    need, total = 8 * n * n * copies, physical_memory()
     if total is not None and need > 0.8 * total:
         raise MemoryError(
             f"The kernel matrix of {n:,} instances would take {need / 1e9:,.0f} GB and this machine "

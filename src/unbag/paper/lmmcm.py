@@ -19,8 +19,8 @@ from unbag.bags.bags import BagModel, Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk, Correction
+from unbag.paper.lbfgs import Criterion, Objective
 from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
-from unbag.paper.objectives import Criterion, Objective, OffsetObjective
 from unbag.paper.weights import WeightMethod, bag_weights, convex_priors
 from unbag.weights import pooled_shares
 
@@ -74,17 +74,17 @@ class _LMMCM(RiskClassifier):
         flexible = self.kernel != "linear" and self.weights == "least_squares"
         return "pooled" if log_odds and flexible and not bags.labelled.all() else "same"
 
-    def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:
-        return self._risk(bags, included, like, self.correction)
+    def _objective(self, bags: Bags, included: Bools) -> Objective:
+        return self._risk(bags, included, self.correction)
 
     def _criterion(self, bags: Bags) -> Criterion:
         # of all held-out bags together, a risk that is unbounded below would choose what fits the
         # noise of its weights best
         pooled = getattr(self, "selection", "pooled") == "pooled"
         whole = np.ones((1, bags.n_bags), dtype=bool)
-        return self._risk(bags, whole, None, "nonnegative" if pooled else self.correction)
+        return self._risk(bags, whole, "nonnegative" if pooled else self.correction)
 
-    def _risk(self, bags: Bags, included: Bools, like: Any, correction: Correction) -> Objective:
+    def _risk(self, bags: Bags, included: Bools, correction: Correction) -> Objective:
         """The corrected risk at the training prior, of scores at ``class_prior_``."""
         W = weights_by_problem(bags, included, self._weights)
         prior = self.class_prior_
@@ -93,13 +93,11 @@ class _LMMCM(RiskClassifier):
         elif self.training_prior_ == "convex":
             share = convex_priors(W).mean(axis=-1)
             prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
-        risk = CorrectedRisk(W, bags, self._loss, prior, correction, like)
-        if self.training_prior_ == "same":
-            return risk
-        log_odds = np.log(prior) - np.log(self.class_prior_)
-        if bags.n_classes == 2:
-            log_odds = log_odds[:, 1:] - log_odds[:, :1]
-        return OffsetObjective(risk, log_odds)
+        offsets: Any = 0.0
+        if self.training_prior_ != "same":
+            offsets = np.log(prior) - np.log(self.class_prior_)
+            offsets = offsets[:, 1:] - offsets[:, :1] if bags.n_classes == 2 else offsets
+        return CorrectedRisk(W, bags, self._loss, prior, correction, offsets)
 
     def _weights(self, bags: Bags) -> Floats:
         return bag_weights(
@@ -134,8 +132,6 @@ class LMMCMClassifier(_LMMCM):
     gamma : {"wide", "scale", "auto"} or float, default="wide"
         Width of "rbf": "scale" is 1/(d·Var(X)) as in the paper, "wide" half of that, which was more
         accurate, and "auto" 1/d.
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix in training.
     weights : {"least_squares", "pairs"}, default="least_squares"
         Weights of least variance over all bags, for any number of classes, or those of the
         paper's pairs, for two.
@@ -164,8 +160,6 @@ class LMMCMClassifier(_LMMCM):
         Converged when the gradient's norm is below this share of that at f = 0.
     max_iter : int, default=1000
         Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -218,7 +212,6 @@ class LMMCMClassifier(_LMMCM):
         *,
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        precision: str = "single",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -229,12 +222,10 @@ class LMMCMClassifier(_LMMCM):
         correction: str = "none",
         tol: float = 1e-3,
         max_iter: int = 1000,
-        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
-        self.precision = precision
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -245,7 +236,6 @@ class LMMCMClassifier(_LMMCM):
         self.correction = correction
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
 
 
 class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
@@ -265,10 +255,10 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
     selection : {"pooled", "folds"}, default="pooled"
         Whether the criterion is the risk of all out-of-fold scores together, always with the
         correction "nonnegative", or its mean over folds, as in the paper.
-    kernel, gamma, precision : as in `LMMCMClassifier`
+    kernel, gamma : as in `LMMCMClassifier`
     weights, bag_model, merge, merge_size : as in `LMMCMClassifier`
     loss, class_prior, training_prior, correction : as in `LMMCMClassifier`
-    tol, max_iter, verbose : as in `LMMCMClassifier`
+    tol, max_iter : as in `LMMCMClassifier`
 
     Attributes
     ----------
@@ -305,7 +295,6 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
         selection: str = "pooled",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        precision: str = "single",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -316,14 +305,12 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
         correction: str = "none",
         tol: float = 1e-3,
         max_iter: int = 1000,
-        verbose: int = 0,
     ) -> None:
         self.alphas = alphas
         self.cv = cv
         self.selection = selection
         self.kernel = kernel
         self.gamma = gamma
-        self.precision = precision
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -334,4 +321,3 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
         self.correction = correction
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose

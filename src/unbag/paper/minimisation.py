@@ -28,7 +28,6 @@ from sklearn.utils.metaestimators import available_if
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice, check_count, check_positive
 from unbag._outputs import by_instance
-from unbag._progress import column_progress
 from unbag._text import counted, plural
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
@@ -37,15 +36,19 @@ from unbag.models.checks import check_alphas
 from unbag.models.threads import few_blas_threads
 from unbag.observations.losses import ClassLoss, get_loss
 from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
-from unbag.paper.lbfgs import FunctionSpace, KernelSpace, LinearSpace, minimise
-from unbag.paper.objectives import Criterion, Objective
+from unbag.paper.lbfgs import (
+    Criterion,
+    FunctionSpace,
+    KernelSpace,
+    LinearSpace,
+    Objective,
+    minimise,
+)
 
 Selection = Literal["pooled", "folds"]
 
-_PRECISIONS = {"single": np.float32, "double": np.float64}
-
-# Scores of one batch: of more, one group of penalties is solved after the other.
-_BATCH_SCORES = 2**22
+# Fits that take steps together, as they share products with the kernel matrix.
+_COLUMNS = 24
 
 # Criteria count as equal if they differ by less than so many times the solver's tolerance.
 _EQUAL = 10.0
@@ -87,7 +90,7 @@ class PenaltyFits:
             except ValueError:
                 silent.append(number + 1)
             else:
-                found.append(_values(risk, scores.astype(float)))
+                found.append(_values(risk, scores))
         if not found:
             raise ValueError(
                 "In no fold do the held-out bags differ in proportion, so selection='folds' has no "
@@ -125,7 +128,6 @@ def fit_penalties(
     *,
     tol: float,
     max_iter: int,
-    verbose: int = 0,
     start: NDArray[Any] | None = None,
 ) -> PenaltyFits:
     """Minimise an objective of all bags and of those without each fold, for every penalty.
@@ -134,40 +136,29 @@ def fit_penalties(
     `PenaltyFits.theta`; left out, it is zero.
     """
     n_problems = len(held) + 1
-    rows = [np.flatnonzero(out[bags.index]) for out in held]
-    size = max(1, _BATCH_SCORES // (bags.n_instances * objective.n_outputs * n_problems))
-    theta, n_iter, converged = [], [], []
-    held_out: list[list[NDArray[Any]]] = [[] for _ in held]
-    n_columns = len(penalties) * n_problems
-    threads = few_blas_threads(bags.n_instances, space.n_coefficients)
-    with threads, column_progress(n_columns, verbose) as progress:
-        for first in range(0, len(penalties), size):
-            batch = slice(first, first + size)
-            penalty = np.repeat(penalties[batch], n_problems)
-            part = minimise(
+    groups = np.array_split(np.arange(len(penalties)), -(-len(penalties) * n_problems // _COLUMNS))
+    with few_blas_threads(bags.n_instances, space.n_coefficients):
+        ends = [
+            minimise(
                 objective,
                 space,
-                penalty,
-                np.tile(np.arange(n_problems), len(penalty) // n_problems),
+                np.repeat(penalties[group], n_problems),
+                np.tile(np.arange(n_problems), len(group)),
                 tol=tol,
                 max_iter=max_iter,
-                callback=progress.of_batch(len(penalty)),
-                start=None if start is None else start[batch].reshape(len(penalty), -1),
+                start=None if start is None else np.concatenate(start[group]),
             )
-            theta.append(part.theta)
-            n_iter.append(part.n_iter)
-            converged.append(part.converged)
-            for fold, out in enumerate(rows):
-                held_out[fold].append(part.scores[fold + 1 :: n_problems][:, :, out])
-    shape = (len(penalties), n_problems)
-    return PenaltyFits(
-        bags,
-        held,
-        np.concatenate(theta).reshape(*shape, -1),
-        np.concatenate(n_iter).reshape(shape),
-        np.concatenate(converged).reshape(shape),
-        [np.concatenate(parts) for parts in held_out],
-    )
+            for group in groups
+            if len(group)
+        ]
+
+    def of_all(name: str) -> NDArray[Any]:
+        found = np.concatenate([getattr(end, name) for end in ends])
+        return found.reshape(len(penalties), n_problems, *found.shape[1:])
+
+    scores = of_all("scores")
+    held_out = [scores[:, fold][:, :, out[bags.index]] for fold, out in enumerate(held, start=1)]
+    return PenaltyFits(bags, held, of_all("theta"), of_all("n_iter"), of_all("converged"), held_out)
 
 
 def weights_by_problem(bags: Bags, included: Bools, weights: Callable[[Bags], Floats]) -> Floats:
@@ -239,10 +230,8 @@ class RiskClassifier(BagClassifier):
     alpha: Any
     kernel: Any
     gamma: Any
-    precision: Any
     tol: Any
     max_iter: Any
-    verbose: Any
 
     kernel_: Kernel
     points_: NDArray[Any] | None
@@ -254,12 +243,12 @@ class RiskClassifier(BagClassifier):
         """Check the settings, and set ``_loss`` and ``class_prior_``."""
 
     @abstractmethod
-    def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:
+    def _objective(self, bags: Bags, included: Bools) -> Objective:
         """The risk of each problem's bags, ``included`` (n_problems, n_bags) of all."""
 
     def _criterion(self, bags: Bags) -> Criterion:
         """The risk of held-out bags, by which a penalty is chosen."""
-        return self._objective(bags, np.ones((1, bags.n_bags), dtype=bool), None)
+        return self._objective(bags, np.ones((1, bags.n_bags), dtype=bool))
 
     @property
     def _accept_sparse(self) -> bool | str:  # type: ignore[override]
@@ -288,12 +277,10 @@ class RiskClassifier(BagClassifier):
         """The functions to choose from; a kernel and its points are kept for predictions."""
         if self.kernel == "linear":
             return LinearSpace(X, n_outputs)
-        check_choice(self.precision, _PRECISIONS, "precision")
-        dtype = np.dtype(_PRECISIONS[self.precision])
         self.kernel_ = make_kernel(self.kernel, self.gamma, X)
         self.points_ = None if self.kernel == "precomputed" else X
-        check_kernel_memory(X.shape[0], dtype.itemsize)
-        return KernelSpace(self.kernel_.matrix(X, dtype), n_outputs)
+        check_kernel_memory(X.shape[0])
+        return KernelSpace(self.kernel_.matrix(X), n_outputs)
 
     def _train(
         self, space: FunctionSpace, X: Any, y: NDArray[Any], bags: Bags
@@ -307,16 +294,22 @@ class RiskClassifier(BagClassifier):
         self, space: FunctionSpace, bags: Bags, held: Bools, penalties: Floats
     ) -> PenaltyFits:
         included = np.vstack([np.ones((1, bags.n_bags), dtype=bool), ~held])
-        objective = self._objective(bags, included, space.like)
-        solver = {"tol": self.tol, "max_iter": int(self.max_iter), "verbose": self.verbose}
-        return fit_penalties(objective, space, bags, held, penalties, **solver)
+        return fit_penalties(
+            self._objective(bags, included),
+            space,
+            bags,
+            held,
+            penalties,
+            tol=self.tol,
+            max_iter=int(self.max_iter),
+        )
 
     def _store(self, theta: NDArray[Any]) -> None:
         """Keep what prediction needs of a solution (n_outputs, coefficients of an output)."""
         if self.kernel == "linear":
             self.coef_, self.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
         else:
-            self.dual_coef_, self.intercept_ = theta.astype(np.float64), np.zeros(len(theta))
+            self.dual_coef_, self.intercept_ = theta, np.zeros(len(theta))
 
     def _scores(self, X: Any) -> NDArray[Any]:
         if self.kernel == "linear":

@@ -32,8 +32,8 @@ from unbag._arrays import Array, Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.observations.losses import ClassLoss, get_loss
+from unbag.paper.lbfgs import Objective
 from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
-from unbag.paper.objectives import Objective
 from unbag.weights import check_contrast
 
 # Half decades from 1e-2 to 1e-7: differences of means are small, and so must their penalty be.
@@ -184,7 +184,7 @@ class _ProportionRiskModel(RiskClassifier):
         self._loss = get_loss("logistic", bags.n_classes)
         self.class_prior_ = bags.class_shares
 
-    def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:  # noqa: ARG002
+    def _objective(self, bags: Bags, included: Bools) -> Objective:
         W = weights_by_problem(bags, included, _by_size)
         return ProportionRisk(W, bags, self._loss, self.divergence)
 
@@ -218,15 +218,11 @@ class ProportionRiskClassifier(_ProportionRiskModel):
         an intercept b that is not penalised, for many rows and for sparse X.
     gamma : {"wide", "scale", "auto"} or float, default="wide"
         Width of "rbf": "scale" is 1/(d·Var(X)), "wide" half of that, and "auto" 1/d.
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix in training.
     tol : float, default=1e-4
         Converged when the gradient's norm is below this share of that at f = 0. Most of the
         latter says how common the classes are, so 1e-3 is often too early to stop.
     max_iter : int, default=1000
         Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -255,19 +251,15 @@ class ProportionRiskClassifier(_ProportionRiskModel):
         divergence: str = "squared",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        precision: str = "single",
         tol: float = 1e-4,
         max_iter: int = 1000,
-        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.divergence = divergence
         self.kernel = kernel
         self.gamma = gamma
-        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
 
 
 class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
@@ -283,8 +275,8 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
     selection : {"pooled", "folds"}, default="pooled"
         Whether the risk of held-out bags is taken over all of them together, or as the mean over
         folds of that of each fold.
-    divergence, kernel, gamma, precision : as in `ProportionRiskClassifier`
-    tol, max_iter, verbose : as in `ProportionRiskClassifier`
+    divergence, kernel, gamma : as in `ProportionRiskClassifier`
+    tol, max_iter : as in `ProportionRiskClassifier`
 
     Attributes
     ----------
@@ -314,10 +306,8 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
         divergence: str = "squared",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        precision: str = "single",
         tol: float = 1e-4,
         max_iter: int = 1000,
-        verbose: int = 0,
     ) -> None:
         self.alphas = alphas
         self.cv = cv
@@ -325,7 +315,5 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
         self.divergence = divergence
         self.kernel = kernel
         self.gamma = gamma
-        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose

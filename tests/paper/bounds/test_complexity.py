@@ -54,7 +54,7 @@ def exact_complexity(functions, X, bags, pairing, c, model):
 def test_supremum_over_the_ball_is_that_found_numerically(kernel):
     rng = np.random.default_rng(0)
     X, u, radius = rng.normal(size=(4, 3)), rng.normal(size=4), 1.3
-    K = kernel.matrix(X, np.float64)
+    K = kernel.matrix(X)
     # f = Σ α_k k(x_k, ·); nothing outside this span helps
     found = max(
         -minimize(
@@ -128,7 +128,7 @@ def test_precomputed_kernel_is_the_kernel(model):
     kernel = Kernel("rbf", gamma=0.3)
     given = RKHSBall(Kernel("precomputed"))
     expected = rademacher_complexity(RKHSBall(kernel), X, bags, pairing, [1, 2], model, n_draws=50)
-    K = kernel.matrix(X, np.float64)
+    K = kernel.matrix(X)
     found = rademacher_complexity(given, K, bags, pairing, [1, 2], model, n_draws=50)
     assert found.value == pytest.approx(expected.value)
     assert found.upper_bound == pytest.approx(expected.upper_bound)

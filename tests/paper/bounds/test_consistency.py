@@ -65,7 +65,8 @@ def test_merging_never_makes_that_bound_smaller(merge_size):
 
         neighbours = value(blockwise_pairwise, 1)
         pairing = pair_extremes(bags.proportions[:, 1])
-        best = generalization_bound(pairing, **CLASS, bags=bags).value
+        best = MultiMCM.from_pairs(pairing, bags.proportions[:, 1], bags.sizes)
+        best = generalization_bound(best, **CLASS).value
         assert best < neighbours < value(blockwise_pairwise, merge_size)
         assert best < value(blockwise_max, merge_size) < value(blockwise_pairwise, merge_size)
 

@@ -31,6 +31,12 @@ def by_hand(w, model, factor):
     return factor * np.sqrt(np.sum(w**2 / (draws_of(SIZES, model) * contrast**2)))
 
 
+def models_of(kappa_plus, kappa_minus, sizes, weights="IIM"):
+    sizes = np.asarray(sizes)
+    plus, minus = sizes.T if sizes.ndim == 2 else (sizes, sizes)
+    return MultiMCM(kappa_plus, kappa_minus, sizes_plus=plus, sizes_minus=minus, weights=weights)
+
+
 def bags_of(proportions, sizes):
     bag = np.repeat(np.arange(len(sizes)), sizes)
     return check_bag_target(bag_target(bag, np.repeat(proportions, sizes)))
@@ -45,7 +51,7 @@ def test_forms_agree_with_direct_evaluation(model):
     proved = np.sqrt(2) * B * lip + A * lip * np.sqrt(np.log(2 / delta))
     stated = 2 * B * lip + (1 + A * lip) * np.sqrt(np.log(2 / delta))
     w = np.array([0.4, 0.3, 0.2, 0.1])
-    bound = generalization_bound((*KAPPA, SIZES, w), "huber", A, B, delta, model)
+    bound = generalization_bound(models_of(*KAPPA, SIZES, w), "huber", A, B, delta, model)
     assert bound.value == pytest.approx(by_hand(w, model, proved))
     assert bound.stated == pytest.approx(by_hand(w, model, stated))
     assert bound.with_uniform_weights == pytest.approx(by_hand(np.full(4, 0.25), model, proved))
@@ -62,33 +68,21 @@ def test_forms_agree_with_direct_evaluation(model):
 @pytest.mark.parametrize("model", MODELS)
 def test_pairs_in_any_form(model):
     rng = np.random.default_rng(0)
-    proportions, sizes = rng.random(8), rng.integers(1, 30, 8)
-    bags = bags_of(proportions, sizes + 1)
-    pairing = pair_matching(bags.proportions[:, 1], bags.sizes)
-    gamma = bags.proportions[:, 1]
-    plain = (
+    gamma, sizes = rng.random(8), rng.integers(2, 31, 8)
+    pairing = pair_matching(gamma, sizes)
+    plain = models_of(
         1 - gamma[pairing.positive],
         gamma[pairing.negative],
-        np.column_stack([bags.sizes[pairing.positive], bags.sizes[pairing.negative]]),
+        np.column_stack([sizes[pairing.positive], sizes[pairing.negative]]),
+        model,
     )
     expected = generalization_bound(plain, **CONSTANTS, model=model)
-    of_bags = generalization_bound(pairing, **CONSTANTS, model=model, bags=bags)
-    models = MultiMCM.from_pairs(pairing, gamma, bags.sizes, weights=model)
+    models = MultiMCM.from_pairs(pairing, gamma, sizes, weights=model)
     of_models = generalization_bound(models, **CONSTANTS, model=model)
-    assert of_bags.value == pytest.approx(expected.value)
     assert of_models.value == pytest.approx(expected.value)
-    uniform = generalization_bound(models, **CONSTANTS, model=model, weights="uniform")
+    uniform = MultiMCM.from_pairs(pairing, gamma, sizes, weights="uniform")
+    uniform = generalization_bound(uniform, **CONSTANTS, model=model)
     assert uniform.value == pytest.approx(expected.with_uniform_weights)
-
-
-def test_labelled_rows_count_one_by_one_under_both_models():
-    bags = check_bag_target(np.repeat([0, 1], [30, 60]))
-    pairing = Pairing(np.array([1]), np.array([0]))
-    instances, whole = (
-        generalization_bound(pairing, **CONSTANTS, model=model, bags=bags) for model in MODELS
-    )
-    assert whole.value == instances.value
-    assert whole.variation == pytest.approx(1 / 40)
 
 
 def test_a_hundred_thousand_pairs_take_less_than_a_second():
@@ -97,7 +91,7 @@ def test_a_hundred_thousand_pairs_take_less_than_a_second():
     sizes = rng.integers(1, 1000, (100_000, 2))
     start = perf_counter()
     for model in MODELS:
-        generalization_bound((*kappa, sizes), **CONSTANTS, model=model)
+        generalization_bound(models_of(*kappa, sizes, model), **CONSTANTS, model=model)
     assert perf_counter() - start < 1
 
 
@@ -113,13 +107,14 @@ def test_optimal_weights_are_those_found_numerically(model, sizes):
 
     def value(w):
         on_simplex = np.maximum(w, 0) / np.maximum(w, 0).sum()
-        return generalization_bound((*pairs, on_simplex), **CONSTANTS, model=model).value
+        models = models_of(*pairs, on_simplex / on_simplex.sum())
+        return generalization_bound(models, **CONSTANTS, model=model).value
 
     found = minimize(value, np.full(4, 0.25), method="SLSQP", bounds=[(1e-9, 1)] * 4, tol=1e-14)
-    bound = generalization_bound(pairs, **CONSTANTS, model=model)
+    bound = generalization_bound(models_of(*pairs, model), **CONSTANTS, model=model)
     assert found.fun == pytest.approx(bound.with_optimal_weights, rel=1e-6)
     assert found.fun >= bound.value * (1 - 1e-12)
-    assert found.x / found.x.sum() == pytest.approx(bound.weights, abs=2e-3)
+    assert found.x / found.x.sum() == pytest.approx(bound.optimal_weights, abs=2e-3)
     elsewhere = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
     assert min(map(value, elsewhere)) > bound.value
 
@@ -141,10 +136,10 @@ def test_best_pairing_is_the_best_of_all(model, equal, n_pairs):
     for _ in range(3):
         gamma = rng.random(2 * n_pairs)
         sizes = np.full(2 * n_pairs, 9) if equal else rng.integers(2, 200, 2 * n_pairs)
-        bags = bags_of(gamma, sizes)
 
-        def value(pairing, bags=bags):
-            return generalization_bound(pairing, **CONSTANTS, model=model, bags=bags).value
+        def value(pairing, gamma=gamma, sizes=sizes):
+            models = MultiMCM.from_pairs(pairing, gamma, sizes, weights=model)
+            return generalization_bound(models, **CONSTANTS, model=model).value
 
         values = []
         for pairs in perfect_matchings(list(range(2 * n_pairs))):
@@ -178,7 +173,9 @@ def test_deviation_holds_and_could_hardly_be_smaller(delta):
     """A class of one function has no complexity, so that the second term stands alone."""
     pairs = np.zeros(100), np.zeros(100), np.full(100, 5)
     for model, n_units in (("IIM", 500), ("IBM", 100)):
-        bound = generalization_bound(pairs, LINEAR, A=1.0, B=0.0, delta=delta, model=model)
+        bound = generalization_bound(
+            models_of(*pairs, model), LINEAR, A=1.0, B=0.0, delta=delta, model=model
+        )
         chance = chance_beyond(n_units, bound.value)
         assert delta / 20 < chance <= delta
 
@@ -193,12 +190,14 @@ def test_step_printed_for_independent_bags_is_too_small():
 def test_figures_of_the_page_on_sharpness():
     pairs = np.zeros(100), np.zeros(100), np.full(100, 5)
     for model, n_units, expected in (("IIM", 500, 0.0072), ("IBM", 100, 0.0057)):
-        bound = generalization_bound(pairs, LINEAR, A=1.0, B=0.0, delta=0.05, model=model)
+        bound = generalization_bound(
+            models_of(*pairs, model), LINEAR, A=1.0, B=0.0, delta=0.05, model=model
+        )
         assert chance_beyond(n_units, bound.value) == pytest.approx(expected, abs=5e-5)
         assert chance_beyond(n_units, 0.73 * bound.value) < 0.05
         assert chance_beyond(n_units, 0.71 * bound.value) > 0.05
     distances = suprema("IIM", LOSSES["logistic"], 5000, np.random.default_rng(0))
-    bound = generalization_bound((*KAPPA, SIZES), "logistic", A=1.0, B=1.0, delta=0.2)
+    bound = generalization_bound(models_of(*KAPPA, SIZES), "logistic", A=1.0, B=1.0, delta=0.2)
     assert bound.value == pytest.approx(0.60, abs=0.005)
     assert np.quantile(distances, 0.8) == pytest.approx(0.07, abs=0.005)
     assert distances.max() < bound.value
@@ -217,7 +216,7 @@ def suprema(model, loss, reps, rng, kappa=KAPPA, sizes=SIZES):
     margin = VALUES * SLOPES[:, None]
     losses = np.stack([loss.value(-margin), loss.value(margin)])
     truth = 0.5 * (losses[0] @ MINUS + losses[1] @ PLUS)
-    w = generalization_bound((*kappa, sizes), loss, 1.0, 1.0, 0.1, model).weights
+    w = models_of(*kappa, sizes, model).weights
     coefficients = unbiased_coefficients(*kappa)
     estimate = np.zeros((reps, len(SLOPES)))
     for i in range(len(w)):
@@ -237,7 +236,8 @@ def suprema(model, loss, reps, rng, kappa=KAPPA, sizes=SIZES):
 def test_bound_holds_over_the_whole_class(model, name):
     distances = suprema(model, LOSSES[name], 2000, np.random.default_rng(0))
     delta = 0.2
-    bound = generalization_bound((*KAPPA, SIZES), name, A=1.0, B=1.0, delta=delta, model=model)
+    models = models_of(*KAPPA, SIZES, model)
+    bound = generalization_bound(models, name, A=1.0, B=1.0, delta=delta, model=model)
     assert np.mean(distances > bound.value) <= delta
     # and is no bound that holds only by being huge
     assert bound.value < 15 * np.quantile(distances, 1 - delta)
@@ -251,8 +251,8 @@ def test_bound_with_the_complexity_of_the_data_holds(model):
     share = np.concatenate([1 - KAPPA[0], KAPPA[1]])
     bags = bags_of(share, np.concatenate([SIZES[:, 0], SIZES[:, 1]]))
     pairing = Pairing(np.arange(4), np.arange(4, 8))
-    plain = generalization_bound(pairing, loss, 1.0, 1.0, delta, model, bags=bags)
     models = MultiMCM.from_pairs(pairing, share, bags.sizes, weights=model)
+    plain = generalization_bound(models, loss, 1.0, 1.0, delta, model)
     mixtures = share[:, None] * PLUS + (1 - share[:, None]) * MINUS
     ball = RKHSBall(Kernel("linear"), kernel_bound=1.0)
     beyond = []
@@ -265,7 +265,7 @@ def test_bound_with_the_complexity_of_the_data_holds(model):
             ball, x[:, None], bags, pairing, plain.coefficients, model, n_draws=100
         )
         bound = generalization_bound(
-            pairing, loss, 1.0, None, delta, model, bags=bags, complexity=estimate.value
+            models, loss, 1.0, None, delta, model, complexity=estimate.value
         )
         risks = [models.risk(loss, slope * x, bags.index) for slope in SLOPES]
         truth = [
@@ -284,16 +284,6 @@ def test_bound_with_the_complexity_of_the_data_holds(model):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pairs": ([0.1, 0.6], [0.1, 0.4], 5)}, r"κ⁺ \+ κ⁻ < 1 fails: the sum is 1 for pair 1"),
-        ({"pairs": ([0.1, np.nan], [0.1, 0.4], 5)}, "κ⁺ ≥ 0 fails.* for pair 1"),
-        ({"pairs": ([0.1, 0.1], [0.1, -0.4], 5)}, "κ⁻ ≥ 0 fails: κ⁻ is -0.4 for pair 1"),
-        ({"pairs": ([0.1, 0.1], [0.1, 0.4], [5, 0])}, "whole numbers above 0"),
-        ({"pairs": ([0.1, 0.1], [0.1, 0.4])}, "pairs must be a Pairing"),
-        ({"weights": [0.5, 0.6]}, "Σ w = 1 fails: the weights sum to 1.1"),
-        ({"weights": [1.5, -0.5]}, "w ≥ 0 fails: the weight is -0.5 for pair 1"),
-        ({"weights": "IIM"}, "weights must be one of 'optimal', 'uniform', not 'IIM'"),
-        ({"weights": [1.0]}, "one number for each of the 2 pairs"),
-        ({"pairs": ([0.1, 0], [0.1, 0], 5, [0.5, 0.5]), "weights": "uniform"}, "given twice"),
         ({"delta": 0.0}, "delta must lie between 0 and 1"),
         ({"delta": 1.0}, "delta must lie between 0 and 1"),
         ({"delta": np.nan}, "delta must lie between 0 and 1"),
@@ -304,25 +294,9 @@ def test_bound_with_the_complexity_of_the_data_holds(model):
         ({"A": -1.0}, "A must be a finite number of at least 0"),
         ({"B": None}, "B must be a finite number of at least 0"),
         ({"complexity": -1.0}, "complexity must be a finite number"),
-        ({"pairs": Pairing(np.array([0]), np.array([1]))}, "give the bags as well"),
     ],
 )
 def test_mistakes_are_named(change, message):
-    arguments = {"pairs": ([0.1, 0.2], [0.1, 0.4], 5), **CONSTANTS, **change}
+    arguments = {"pairs": models_of([0.1, 0.2], [0.1, 0.4], 5), **CONSTANTS, **change}
     with pytest.raises(ValueError, match=message):
         generalization_bound(**arguments)
-
-
-def test_bags_that_no_bound_is_for():
-    bags = bags_of(np.array([0.2, 0.8]), [3, 3])
-    wrong_way = Pairing(np.array([0]), np.array([1]))
-    with pytest.raises(ValueError, match=r"κ⁺ \+ κ⁻ < 1 fails.* for pair 0"):
-        generalization_bound(wrong_way, **CONSTANTS, bags=bags)
-    with pytest.raises(ValueError, match="There is no pair"):
-        generalization_bound(Pairing(np.array([], int), np.array([], int)), **CONSTANTS, bags=bags)
-    three = check_bag_target(np.array([0, 1, 2]))
-    with pytest.raises(ValueError, match="for two classes, and there are 3"):
-        generalization_bound(wrong_way, **CONSTANTS, bags=three)
-    noisy = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.8, 0.8], noise=[0.1] * 4))
-    with pytest.raises(ValueError, match="noisy"):
-        generalization_bound(wrong_way, **CONSTANTS, bags=noisy)

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from unbag import bag_target, check_bag_target
 from unbag.observations.losses import LOSSES
 from unbag.paper.bounds import generalization_bound, merged_bound
-from unbag.paper.bounds.contamination import unbiased_coefficients
+from unbag.paper.bounds.contamination import MultiMCM, unbiased_coefficients
 from unbag.paper.bounds.merged import expected_contrasts, largest_epsilon, required_epsilon
 from unbag.paper.weights import MERGERS, bag_weights
 
@@ -206,7 +206,7 @@ def test_known_contrasts_give_the_bound_of_the_first_theorem():
     contrasts = np.array([0.5, 0.7, 0.6, 0.9])
     tiny = 1e-12
     merged = merged_bound(**{**BASE, "epsilon": tiny, "epsilon0": 0.1}, contrasts=contrasts)
-    pairs = (np.zeros(4), 1 - contrasts, np.full(4, 400))
+    pairs = MultiMCM(np.zeros(4), 1 - contrasts, sizes_plus=400, sizes_minus=400)
     first = generalization_bound(pairs, "logistic", 1.0, 1.0, BASE["delta"])
     assert merged.value == pytest.approx(first.value)
 

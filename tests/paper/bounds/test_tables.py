@@ -1,10 +1,10 @@
-"""The bound for any table W: its algebra, what it says of pairs and of pooled shares, its plans."""
+"""The bound for any table W: its algebra, what it says of pairs and of pooled shares."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import beta, binom
+from scipy.stats import beta
 
 from unbag import bag_target, check_bag_target
 from unbag.observations.losses import SoftmaxLoss
@@ -12,10 +12,10 @@ from unbag.paper.bounds import (
     RKHSBall,
     TwoLayerReLU,
     generalization_bound,
-    required_bags,
     weights_bound,
 )
-from unbag.paper.bounds.generalization import required_bags_for_bound, table_factor
+from unbag.paper.bounds.contamination import MultiMCM
+from unbag.paper.bounds.generalization import table_factor
 from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import pair_bags
 from unbag.paper.weights import MERGERS, bag_weights
@@ -47,7 +47,8 @@ def test_pairs_have_the_bound_of_the_first_theorem(model, seed):
     bag_model = "instances" if model == "IIM" else "bags"
     pairing = pair_bags(bags.proportions[:, 1], bags.draws(bag_model))
     W = bag_weights(bags, method="pairs", bag_model=bag_model)
-    first = generalization_bound(pairing, **CONSTANTS, model=model, bags=bags)
+    models = MultiMCM.from_pairs(pairing, bags.proportions[:, 1], bags.sizes, weights=model)
+    first = generalization_bound(models, **CONSTANTS, model=model)
     found = weights_bound(W, bags, **CONSTANTS, model=model)
     assert found.variation == pytest.approx(first.variation / 2)
     assert found.value == pytest.approx(first.value)
@@ -133,7 +134,7 @@ def test_constant_of_vectors_of_scores_holds():
     rng = np.random.default_rng(0)
     X, a, n_classes = rng.normal(size=(30, 2)), rng.random(30), 4
     kernel = Kernel("rbf", gamma=0.5)
-    K = kernel.block(X, X, np.float64)
+    K = kernel.block(X, X)
     signs = rng.choice([-1, 1], (4000, n_classes, 30)) * a
     found = 2.0 * np.sqrt(np.einsum("dck,kl,dcl->d", signs, K, signs)).mean()
     _, B = RKHSBall(kernel, radius=2.0).constants(n_outputs=n_classes)
@@ -159,51 +160,6 @@ def test_networks_have_a_bound():
     )
 
 
-# --- planning -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("prior", ["balanced", "empirical", (0.2, 0.8)])
-@pytest.mark.parametrize("model", ["IIM", "IBM"])
-def test_a_plan_is_what_drawn_bags_turn_out_to_have(prior, model):
-    rng = np.random.default_rng(0)
-    plan = required_bags_for_bound(20, (0.1, 0.6), 0.3, **CONSTANTS, class_prior=prior, model=model)
-    sizes = np.full(plan.n_bags, 20)
-    base = bags_of(np.linspace(0.1, 0.6, plan.n_bags), sizes)
-    values = []
-    for _ in range(20):
-        counts = rng.binomial(20, rng.uniform(0.1, 0.6, plan.n_bags))
-        bags = replace(base, proportions=np.column_stack([1 - counts / 20, counts / 20]))
-        W = decontamination_weights(bags, bag_model="instances" if model == "IIM" else "bags")
-        values.append(weights_bound(W, bags, **CONSTANTS, class_prior=prior, model=model).value)
-    assert plan.value <= 0.3
-    assert np.mean(values) == pytest.approx(plan.value, rel=0.03)
-
-
-def test_plans_from_given_shares_are_exact():
-    shares = np.array([0.1, 0.2, 0.6])
-    bags = bags_of(shares, [10, 10, 10])
-    found = weights_bound(decontamination_weights(bags), bags, **CONSTANTS)
-    plan = required_bags_for_bound(10, shares, found.value, **CONSTANTS)
-    assert plan.n_bags == 3
-    assert plan.variation_per_bag / 3 == pytest.approx(found.variation)
-
-
-def test_plans_by_the_bound_ask_for_far_more_than_plans_by_the_variance():
-    by_bound = required_bags_for_bound(50, (0.1, 0.6), 0.05, "hinge", 1.0, 1.0, 0.05).n_bags
-    by_variance = required_bags(50, (0.1, 0.6), 0.05, precision="half_width").n_bags
-    assert by_bound > 20 * by_variance
-
-
-def test_large_bags_have_the_distribution_of_true_proportions():
-    small, large = (required_bags_for_bound(n, (0.1, 0.6), 0.3, **CONSTANTS) for n in (4096, 4097))
-    scaled = [plan.variation_per_bag * plan.bag_size for plan in (small, large)]
-    assert scaled[0] == pytest.approx(scaled[1], rel=0.01)
-    # as labels are drawn, small bags differ by more than their true proportions do
-    few = required_bags_for_bound(4, (0.1, 0.6), 0.3, **CONSTANTS)
-    assert few.variation_per_bag * 4 < scaled[0] / 2
-    assert binom.std(4, 0.35) / 4 > 0.14
-
-
 # --- mistakes -----------------------------------------------------------------------------------
 
 
@@ -221,7 +177,5 @@ def test_mistakes_are_named():
     noisy = replace(bags, noise=np.zeros((12, 2, 2)))
     with pytest.raises(ValueError, match="exact proportions"):
         weights_bound(W, noisy, **CONSTANTS)
-    with pytest.raises(ValueError, match="target must be a positive number"):
-        required_bags_for_bound(10, (0, 1), 0.0, **CONSTANTS)
     with pytest.raises(ValueError, match="B must be a finite number"):
         table_factor("logistic", 1.0, -1.0, 0.1)

@@ -1,7 +1,7 @@
 """Published methods of learning from label proportions, by name.
 
 `unbag_bench.methods.published_methods` says what each minimises. Here it is minimised over linear
-functions or those of a kernel, and what a method leaves open is chosen by the error of held-out
+functions, and what a method leaves open is chosen by the error of held-out
 bags, Σ_b (n_b/N) |p̂_b − γ_b|, which means the same for all of them.
 """
 
@@ -17,7 +17,7 @@ from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.checks import check_alphas
 from unbag.observations.losses import get_loss
-from unbag.paper.lbfgs import FunctionSpace
+from unbag.paper.lbfgs import Criterion, FunctionSpace, Objective
 from unbag.paper.minimisation import (
     PenaltyFits,
     RiskClassifierCV,
@@ -25,9 +25,7 @@ from unbag.paper.minimisation import (
     choose_penalty,
     fit_penalties,
 )
-from unbag.paper.objectives import Criterion, Objective
 from unbag.weights import check_contrast
-from unbag_bench.methods.centred_space import CentredKernelSpace
 from unbag_bench.methods.published_methods import BagTask, PublishedMethod, get_method
 
 
@@ -58,7 +56,7 @@ class PublishedClassifierCV(RiskClassifierCV):
     """A published method, its penalty and settings chosen by held-out bags.
 
     Minimises what the method says (:mod:`unbag_bench.methods.published_methods`) plus α‖w‖², over
-    f(x) = xᵀw + b or the functions of a kernel, with b free. ``docs/explanation/published-methods.md`` has the paper, the
+    f(x) = xᵀw + b. ``docs/explanation/published-methods.md`` has the paper, the
     formula and the settings of each method.
 
     Parameters
@@ -72,12 +70,9 @@ class PublishedClassifierCV(RiskClassifierCV):
     selection : {"pooled", "folds"}, default="pooled"
         "pooled" chooses by the error Σ_b (n_b/N) |p̂_b − γ_b| of all held-out bags together,
         "folds" by its mean over folds.
-    kernel : {"linear", "rbf", "precomputed"}, default="linear"
-        Kernel of f.
-    gamma, precision : as in `unbag.paper.LMMCMClassifierCV`
     tol : float, default=1e-4
         Converged when the gradient's norm is below this share of that at f = 0.
-    max_iter, verbose : as in `unbag.paper.LMMCMClassifierCV`
+    max_iter : as in `unbag.paper.LMMCMClassifierCV`
 
     Attributes
     ----------
@@ -105,23 +100,17 @@ class PublishedClassifierCV(RiskClassifierCV):
         alphas: Any = None,
         cv: Any = 5,
         selection: str = "pooled",
-        kernel: str = "linear",
-        gamma: str | float = "wide",
-        precision: str = "single",
         tol: float = 1e-4,
         max_iter: int = 1000,
-        verbose: int = 0,
     ) -> None:
         self.method = method
         self.alphas = alphas
         self.cv = cv
         self.selection = selection
-        self.kernel = kernel
-        self.gamma = gamma
-        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
+
+    kernel = "linear"
 
     @property
     def loss(self) -> str:
@@ -132,22 +121,7 @@ class PublishedClassifierCV(RiskClassifierCV):
         self._loss = get_loss(self.loss, bags.n_classes)
         self.class_prior_ = bags.class_shares
 
-    def _space(self, X: Any, n_outputs: int) -> FunctionSpace:
-        space = super()._space(X, n_outputs)
-        if self.kernel == "linear":
-            return space
-        centred = CentredKernelSpace(space.like, n_outputs)
-        self._read = centred.read
-        return centred
-
-    def _store(self, theta: NDArray[Any]) -> None:
-        if self.kernel == "linear":
-            super()._store(theta)
-        else:
-            self.dual_coef_, self.intercept_ = self._read(theta)
-            del self._read  # which holds the kernel matrix
-
-    def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:
+    def _objective(self, bags: Bags, included: Bools) -> Objective:
         raise NotImplementedError("a published method is minimised by _train")
 
     def _criterion(self, bags: Bags) -> Criterion:
@@ -164,8 +138,8 @@ class PublishedClassifierCV(RiskClassifierCV):
         for number, out in enumerate(held):
             with naming_fold(number, len(held)):
                 check_contrast(pieces.take(~out)[0])
-        task = BagTask(np.vstack([np.ones_like(held[:1]), ~held]), pieces, X, space.like)
-        solver = {"tol": self.tol, "max_iter": int(self.max_iter), "verbose": self.verbose}
+        task = BagTask(np.vstack([np.ones_like(held[:1]), ~held]), pieces, X)
+        solver = {"tol": self.tol, "max_iter": int(self.max_iter)}
 
         def minimise(form: PublishedMethod, start: Any) -> PenaltyFits:
             objective = form.objective(task)

@@ -22,7 +22,7 @@ from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk, Correction
-from unbag.paper.objectives import Objective
+from unbag.paper.lbfgs import Objective
 from unbag.paper.proportion_risk import ProportionRisk
 from unbag_bench.methods.assignment import Assignment, AssignmentRisk
 from unbag_bench.methods.count_moments import CountMoments
@@ -83,14 +83,11 @@ class BagTask:
         The bags that each problem learns from.
     bags : Bags
     X : array or sparse matrix of shape (n_instances, n_features)
-    like : array or None
-        Array whose namespace, type and device the scores will have.
     """
 
     included: Bools
     bags: Bags
     X: Any
-    like: Array | None
 
     def bag_means(self) -> Floats:
         """Mean row of each bag."""
@@ -112,7 +109,7 @@ class BagTask:
             row[own] = weights(self.bags.take(own)[0], own)
         once = np.ones(self.bags.n_classes)
         found = get_loss(loss, self.bags.n_classes)
-        return CorrectedRisk(table, self.bags, found, once, correction, self.like)
+        return CorrectedRisk(table, self.bags, found, once, correction)
 
     def proportion_risk(self, divergence: str) -> ProportionRisk:
         """Mean divergence of bags that count alike, as single labelled rows do."""

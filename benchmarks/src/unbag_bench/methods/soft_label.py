@@ -26,8 +26,8 @@ from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk
+from unbag.paper.lbfgs import Objective
 from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
-from unbag.paper.objectives import Objective
 from unbag.weights import check_contrast
 
 
@@ -40,11 +40,11 @@ class _SoftLabelModel(RiskClassifier):
         self._loss = get_loss("logistic", bags.n_classes)
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
 
-    def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:
+    def _objective(self, bags: Bags, included: Bools) -> Objective:
         W = weights_by_problem(bags, included, self._weights)
         # the weights say how much each class counts, since shares differ from fold to fold
         once = np.ones(bags.n_classes)
-        return CorrectedRisk(W, bags, self._loss, once, "none", like)
+        return CorrectedRisk(W, bags, self._loss, once, "none")
 
     def _weights(self, bags: Bags) -> Floats:
         check_contrast(bags)
@@ -71,13 +71,11 @@ class SoftLabelClassifier(_SoftLabelModel):
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts. "empirical" counts all instances alike: the plain loss of
         soft labels, under which few bags with mostly positives mean few positive predictions.
-    kernel, gamma, precision : as in `unbag.paper.LMMCMClassifier`
+    kernel, gamma : as in `unbag.paper.LMMCMClassifier`
     tol : float, default=1e-3
         Converged when the gradient's norm is below this share of that at f = 0.
     max_iter : int, default=1000
         Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
 
     Examples
     --------
@@ -96,19 +94,15 @@ class SoftLabelClassifier(_SoftLabelModel):
         class_prior: Any = "balanced",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        precision: str = "single",
         tol: float = 1e-3,
         max_iter: int = 1000,
-        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.class_prior = class_prior
         self.kernel = kernel
         self.gamma = gamma
-        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose
 
 
 class SoftLabelClassifierCV(RiskClassifierCV, _SoftLabelModel):
@@ -120,7 +114,7 @@ class SoftLabelClassifierCV(RiskClassifierCV, _SoftLabelModel):
     selection : {"pooled", "folds"}, default="pooled"
         Whether the loss of held-out bags is taken over all of them together, or as the mean over
         folds of that of each fold.
-    class_prior, kernel, gamma, precision, tol, max_iter, verbose : as in `SoftLabelClassifier`
+    class_prior, kernel, gamma, tol, max_iter : as in `SoftLabelClassifier`
 
     Examples
     --------
@@ -141,10 +135,8 @@ class SoftLabelClassifierCV(RiskClassifierCV, _SoftLabelModel):
         class_prior: Any = "balanced",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        precision: str = "single",
         tol: float = 1e-3,
         max_iter: int = 1000,
-        verbose: int = 0,
     ) -> None:
         self.alphas = alphas
         self.cv = cv
@@ -152,7 +144,5 @@ class SoftLabelClassifierCV(RiskClassifierCV, _SoftLabelModel):
         self.class_prior = class_prior
         self.kernel = kernel
         self.gamma = gamma
-        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
-        self.verbose = verbose

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unbag import bag_target, check_bag_target
+from unbag.bags.priors import resolve_class_prior
 from unbag.observations.losses import LOSSES, get_loss
 from unbag.paper.bounds import (
     RKHSBall,
@@ -26,6 +27,7 @@ from unbag.paper.bounds import (
     weights_bound,
 )
 from unbag.paper.bounds.complexity import rademacher_complexity
+from unbag.paper.bounds.contamination import MultiMCM
 from unbag.paper.bounds.losses import excess_error, prior_shifted_error
 from unbag.paper.bounds.merged import expected_contrasts, neighbour_condition, required_epsilon
 from unbag.paper.kernels import Kernel
@@ -128,9 +130,11 @@ def of_table(
         bound = weights_bound(W, bags, loss, A, B, DELTA, class_prior=prior, model=model)
         if weights == "pairs" and merge is None:
             pairing = pair_bags(bags.proportions[:, 1], bags.draws(dependence))
-            first = generalization_bound(pairing, loss, A, B, DELTA, model, bags=bags)
+            pairs = MultiMCM.from_pairs(pairing, bags.proportions[:, 1], sizes, weights=model)
+            first = generalization_bound(pairs, loss, A, B, DELTA, model)
             assert abs(first.value - bound.value) < 1e-9
-        distances.append(largest_distance(W, bound.class_prior, sizes, values, found, scores))
+        pi = resolve_class_prior(prior, bags.class_shares)
+        distances.append(largest_distance(W, pi, sizes, values, found, scores))
         bounds.append(bound.value)
     return Finding(1 - DELTA, distances, bounds)
 
@@ -146,12 +150,11 @@ def of_complexity(rng: Any, draws: int) -> Finding:
         counts, values = draw_counts(rng, shares, sizes, "instances")
         bags = replace(base, proportions=counts / sizes[:, None])
         pairing = pair_bags(bags.proportions[:, 1], sizes)
-        plain = generalization_bound(pairing, "logistic", 1.0, 1.0, DELTA, bags=bags)
+        pairs = MultiMCM.from_pairs(pairing, bags.proportions[:, 1], sizes)
+        plain = generalization_bound(pairs, "logistic", 1.0, 1.0, DELTA)
         x = np.concatenate([np.repeat(VALUES, n) for n in values.astype(int)])[:, None]
         estimate = rademacher_complexity(BALL, x, bags, pairing, plain.coefficients, n_draws=100)
-        bound = generalization_bound(
-            pairing, "logistic", 1.0, None, DELTA, bags=bags, complexity=estimate.value
-        )
+        bound = generalization_bound(pairs, "logistic", 1.0, None, DELTA, complexity=estimate.value)
         W = bag_weights(bags, method="pairs")
         half, loss = np.full(2, 0.5), LOSSES["logistic"]
         distances.append(largest_distance(W, half, sizes, values, loss, scores))

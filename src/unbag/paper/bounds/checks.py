@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_one_each
-from unbag.bags.bags import Bags
 from unbag.observations.losses import Loss, get_loss
 
 # Weights that were divided by their sum rarely sum to exactly one.
@@ -92,12 +91,6 @@ def _refuse(wrong: Bools, values: Floats, words: str, of: str = "pair") -> None:
         first = int(wrong.argmax())
         where = f" for {of} {first}" if wrong.ndim else ""
         raise ValueError(f"{words} {values.ravel()[first]:g}{where}.")
-
-
-def check_exact(bags: Bags) -> None:
-    """Proportions without noise."""
-    if bags.noise is not None:
-        raise ValueError("The bounds need exact proportions, and those of these bags are noisy.")
 
 
 def check_spread(spread: float) -> None:

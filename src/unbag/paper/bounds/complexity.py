@@ -19,7 +19,6 @@ Condition (SR) gives
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Protocol, get_args
@@ -30,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_count, check_nonnegative
 from unbag.bags.bags import Bags
+from unbag.models.base import row_blocks
 from unbag.paper.bounds.checks import check_coefficients
 from unbag.paper.bounds.contamination import PairModel
 from unbag.paper.kernels import Kernel
@@ -105,45 +105,34 @@ class RKHSBall:
 
         Returns
         -------
-        A : float
-            Bound of |f(x)|.
-        B : float
-            B of condition (SR).
+        A, B : float
+            Bound of |f(x)|, and B of condition (SR).
         """
-        bound = self.radius * self._bound(X)
-        return bound, bound * sqrt(n_outputs)
+        bound = self.kernel_bound
+        if bound is None and self.kernel.name == "rbf":
+            bound = 1.0
+        if bound is None:
+            if X is None:
+                raise ValueError(
+                    f"The {self.kernel.name} kernel has no bound of its own: give kernel_bound, or "
+                    "the data."
+                )
+            X = np.asarray(X, dtype=float)
+            given = self.kernel.name == "precomputed"
+            bound = float(np.sqrt(np.max(np.diagonal(X) if given else np.sum(X**2, axis=1))))
+        return self.radius * bound, self.radius * bound * sqrt(n_outputs)
 
     def _suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """Radius · √(uᵀKu) for every row u of ``signed``; K is made in blocks of rows."""
         squares = np.zeros(len(signed))
-        step = max(1, BLOCK // X.shape[0])
-        for start in range(0, X.shape[0], step):
-            part = slice(start, start + step)
-            block = self.kernel.block(X[part], X, np.float64)
+        for part in row_blocks(len(X)):
+            block = self.kernel.block(X[part], X)
             squares += np.einsum("dk,dk->d", signed[:, part] @ block, signed)
         return self.radius * np.sqrt(np.maximum(squares, 0.0))
 
     def _rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances; of a precomputed kernel, rows and columns."""
         return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
-
-    def _bound(self, X: ArrayLike | None) -> float:
-        """Bound √k(x, x)."""
-        if self.kernel_bound is not None:
-            return self.kernel_bound
-        if self.kernel.name == "rbf":
-            return 1.0
-        if X is None:
-            raise ValueError(
-                f"The {self.kernel.name} kernel has no bound of its own: give kernel_bound, or the "
-                "data."
-            )
-        return float(np.sqrt(np.max(self._diagonal(np.asarray(X, dtype=float)))))
-
-    def _diagonal(self, X: Floats) -> Floats:
-        if self.kernel.name == "precomputed":
-            return np.diagonal(X)
-        return np.sum(X**2, axis=1)
 
 
 @dataclass(frozen=True)
@@ -278,13 +267,25 @@ def rademacher_complexity(
     rng = np.random.default_rng(random_state)
     if model == "IIM":
         per_bag = np.zeros(bags.n_bags)
-        per_bag[pairing.positive] = c / (2 * bags.sizes[pairing.positive])
-        per_bag[pairing.negative] = c / (2 * bags.sizes[pairing.negative])
+        for side in (pairing.positive, pairing.negative):
+            per_bag[side] = c / (2 * bags.sizes[side])
         a = per_bag[bags.index]
-        draws = _instance_draws(functions, X, a, n_draws, rng)
+        paired = np.flatnonzero(a > 0)
+        own, rows = a[paired], functions._rows(X, paired)
+        step = max(1, BLOCK // max(len(own), 1))
+        draws = [
+            functions._suprema(rows, own * _signs(rng, min(step, n_draws - start), len(own)))
+            for start in range(0, n_draws, step)
+        ]
     else:
-        a, draws = c, _bag_draws(functions, X, bags, pairing, c, n_draws, rng)
-    values = np.concatenate(list(draws))
+        a, draws = c, []
+        members = np.argsort(bags.index, kind="stable")
+        first = np.cumsum(bags.sizes) - bags.sizes
+        for _ in range(n_draws):
+            bag = np.where(rng.random(len(c)) < 0.5, pairing.positive, pairing.negative)
+            rows = functions._rows(X, members[first[bag] + rng.integers(bags.sizes[bag])])
+            draws.append(functions._suprema(rows, c * _signs(rng, 1, len(c))))
+    values = np.concatenate(draws)
     return ComplexityEstimate(
         value=float(values.mean()),
         standard_error=float(values.std(ddof=1) / np.sqrt(n_draws)),
@@ -292,39 +293,5 @@ def rademacher_complexity(
     )
 
 
-def _instance_draws(
-    functions: FunctionClass, X: Floats, a: Floats, n_draws: int, rng: np.random.Generator
-) -> Iterator[Floats]:
-    """Suprema for signs of all instances, in blocks of draws."""
-    paired = np.flatnonzero(a > 0)
-    if not len(paired):
-        yield np.zeros(n_draws)
-        return
-    X, a = functions._rows(X, paired), a[paired]
-    step = max(1, BLOCK // len(paired))
-    for start in range(0, n_draws, step):
-        shape = (min(step, n_draws - start), len(paired))
-        yield functions._suprema(X, a * _signs(rng, shape))
-
-
-def _bag_draws(
-    functions: FunctionClass,
-    X: Floats,
-    bags: Bags,
-    pairing: Pairing,
-    c: Floats,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> Iterator[Floats]:
-    """Suprema for one sign and one instance of each pair."""
-    members = np.argsort(bags.index, kind="stable")
-    start = np.cumsum(bags.sizes) - bags.sizes
-    for _ in range(n_draws):
-        bag = np.where(rng.random(len(c)) < 0.5, pairing.positive, pairing.negative)
-        chosen = members[start[bag] + rng.integers(bags.sizes[bag])]
-        signed = c * _signs(rng, (1, len(c)))
-        yield functions._suprema(functions._rows(X, chosen), signed)
-
-
-def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int8]:
-    return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
+def _signs(rng: np.random.Generator, n_draws: int, n: int) -> NDArray[np.int8]:
+    return 2 * rng.integers(2, size=(n_draws, n), dtype=np.int8) - 1

@@ -19,9 +19,9 @@ for some number c. The determinant is 1 − κ⁺ − κ⁻ and not 0, so that �
 If ℓ̃ is to be made of ℓ₊ and ℓ₋ only, as in the paper's proof, then c = 0 and ℓ^κ is unique,
 unless some combination of ℓ₊ and ℓ₋ is a constant, as their sum is for symmetric losses.
 
-**Samples.** Bags are drawn under each of the paper's five models of how instances may depend on each other. Bag i has a true proportion γ_i. Given these, bags are independent in every model, labels and
-instances together: what happens in one bag says nothing about another, nor about any two others.
-That is more than the paper prints, which asks that an instance of one bag and one of another be
+**Samples.** Bags are drawn under each of the paper's five models of how instances may depend on each
+other. Bag i has a true proportion γ_i. Given these, bags are independent in every model, labels and
+instances together. That is more than the paper prints, which asks that an instance of one bag and one of another be
 independent and says nothing of labels of different bags; but its proofs need it, and fail without
 (``docs/theory/bounds.md``). Inside a bag:
 
@@ -127,6 +127,10 @@ class MultiMCM:
     number N + i. ``weights`` are w, not negative and with sum 1, or a name: the paper's best ones are
     w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)² for independent instances ("IIM"), n̄ being the harmonic mean of the
     two sizes, and the same without n̄ for independent bags ("IBM").
+
+    >>> from unbag.paper.bounds.contamination import MultiMCM
+    >>> MultiMCM([0.1, 0.4], [0.2, 0.3], sizes_plus=100, sizes_minus=100).weights.round(3)
+    array([0.845, 0.155])
     """
 
     def __init__(
@@ -143,9 +147,14 @@ class MultiMCM:
             raise ValueError(
                 "kappa_plus and kappa_minus must be one-dimensional, one number for each pair."
             )
+        n_plus = check_sizes(sizes_plus, len(plus), "sizes_plus", of="pair")
+        n_minus = check_sizes(sizes_minus, len(plus), "sizes_minus", of="pair")
         self.kappa_plus, self.kappa_minus = plus, minus
-        self.sizes_plus = check_sizes(sizes_plus, len(plus), "sizes_plus", of="pair")
-        self.sizes_minus = check_sizes(sizes_minus, len(plus), "sizes_minus", of="pair")
+        # γ and sizes of all positive bags, then of all negative ones
+        self.proportions = np.concatenate([1 - plus, minus])
+        self.sizes = np.concatenate([n_plus, n_minus])
+        self.contrast = 1 - plus - minus  # γ⁺ − γ⁻ of each pair
+        self.harmonic_sizes = 2 / (1 / n_plus + 1 / n_minus)  # n̄ of each pair
         self.weights = self._find_weights(weights)
 
     @classmethod
@@ -157,7 +166,7 @@ class MultiMCM:
         *,
         weights: PairWeights | ArrayLike = "IIM",
     ) -> MultiMCM:
-        """Make the models of paired bags: κ⁺ = 1 − γ⁺ and κ⁻ = γ⁻."""
+        """Make the models of paired bags (`unbag.paper.pair_bags`): κ⁺ = 1 − γ⁺ and κ⁻ = γ⁻."""
         gamma = np.asarray(proportions, dtype=float)
         n = np.broadcast_to(np.asarray(sizes), gamma.shape)
         return cls(
@@ -167,31 +176,6 @@ class MultiMCM:
             sizes_minus=n[pairing.negative],
             weights=weights,
         )
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of models, N in the paper."""
-        return len(self.kappa_plus)
-
-    @property
-    def contrast(self) -> Floats:
-        """1 − κ⁺ − κ⁻ = γ⁺ − γ⁻ of each pair."""
-        return 1 - self.kappa_plus - self.kappa_minus
-
-    @property
-    def harmonic_sizes(self) -> Floats:
-        """n̄, the harmonic mean of the two sizes of each pair."""
-        return 2 / (1 / self.sizes_plus + 1 / self.sizes_minus)
-
-    @property
-    def proportions(self) -> Floats:
-        """γ of all positive bags, then of all negative ones."""
-        return np.concatenate([1 - self.kappa_plus, self.kappa_minus])
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Size of all positive bags, then of all negative ones."""
-        return np.concatenate([self.sizes_plus, self.sizes_minus])
 
     def risk(self, loss: str | Loss, scores: ArrayLike, bag: ArrayLike) -> float:
         """Ê_w(f) = Σ_i w_i Ê_i(f), an unbiased estimate of the clean balanced risk; it may be negative.
@@ -205,7 +189,7 @@ class MultiMCM:
         """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ."""
         found, index = find_loss(loss), np.asarray(bag)
         margin = np.asarray(scores, dtype=float)
-        counts = np.bincount(index, minlength=2 * self.n_pairs)
+        counts = np.bincount(index, minlength=len(self.sizes))
         if (counts != self.sizes).any():
             wrong = int(np.flatnonzero(counts != self.sizes)[0])
             raise ValueError(
@@ -219,15 +203,15 @@ class MultiMCM:
         return 0.5 * np.sum(coefficients * means, axis=(1, 2))
 
     def _find_weights(self, weights: Any) -> Floats:
-        if isinstance(weights, str):
-            choices = {
-                "IIM": self.harmonic_sizes * self.contrast**2,
-                "IBM": self.contrast**2,
-                "uniform": np.ones(self.n_pairs),
-            }
-            check_choice(weights, tuple(choices), "weights")
-            return choices[weights] / choices[weights].sum()
-        return check_weights(weights, self.n_pairs)
+        if not isinstance(weights, str):
+            return check_weights(weights, len(self.contrast))
+        choices = {
+            "IIM": self.harmonic_sizes * self.contrast**2,
+            "IBM": self.contrast**2,
+            "uniform": np.ones(len(self.contrast)),
+        }
+        check_choice(weights, tuple(choices), "weights")
+        return choices[weights] / choices[weights].sum()
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -247,11 +231,9 @@ class BagSample:
         """Share of positives among the instances of each bag, γ̂_i."""
         return np.bincount(self.bag, self.labels) / np.bincount(self.bag)
 
-    def target(self, proportions: Literal["observed", "true"] = "observed") -> NDArray[np.void]:
-        """Make the target `y` of these bags from their observed or their true proportions."""
-        check_choice(proportions, ("observed", "true"), "proportions")
-        known = self.true_proportions if proportions == "true" else self.observed_proportions
-        return bag_target(self.bag, known[self.bag])
+    def target(self) -> NDArray[np.void]:
+        """Make the target `y` of these bags from their observed proportions."""
+        return bag_target(self.bag, self.observed_proportions[self.bag])
 
 
 def sample_bags(

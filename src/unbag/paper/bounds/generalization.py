@@ -35,22 +35,20 @@ their Euclidean norm, and 2B becomes 2√2 B. ``docs/theory/bounds.md`` has the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log, sqrt
-from typing import Any, Literal, get_args
+from math import log, sqrt
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice, check_count, check_inside, check_nonnegative, check_positive
-from unbag.bags.bags import BagModel, Bags
+from unbag._checks import check_choice, check_inside, check_nonnegative
+from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.observations.losses import get_loss
-from unbag.paper.bounds.checks import check_exact, check_weights, lipschitz_constant
+from unbag.paper.bounds.checks import lipschitz_constant
 from unbag.paper.bounds.contamination import MultiMCM, PairModel
-from unbag.paper.bounds.planning import FEWEST_PLANNED, lost_bags, share_distribution
 from unbag.paper.corrected_risk import ClassPrior
-from unbag.paper.pairing import Pairing
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,32 +66,27 @@ class GeneralizationBound:
     with_optimal_weights: float
     with_uniform_weights: float
     stated: float
-    weights: Floats
     optimal_weights: Floats
     coefficients: Floats
     variation: float
 
 
 def generalization_bound(
-    pairs: Any,
+    pairs: MultiMCM,
     loss: Any,
     A: float,
     B: float | None,
     delta: float,
     model: PairModel = "IIM",
     *,
-    bags: Bags | None = None,
-    weights: ArrayLike | Literal["optimal", "uniform"] | None = None,
     complexity: float | None = None,
 ) -> GeneralizationBound:
     """Bound the distance between corrected and true risk, for all f of a class at once.
 
     Parameters
     ----------
-    pairs : Pairing, MultiMCM or (kappa_plus, kappa_minus, sizes)
-        A pairing of ``bags``, whose contaminations are κ⁺ = 1 − γ⁺ and κ⁻ = γ⁻; contamination
-        models; or plain arrays with one entry per pair, where ``sizes`` may have two columns, n⁺
-        and n⁻. A fourth array is read as ``weights``.
+    pairs : MultiMCM
+        Pairs of bags and their weights, see `unbag.paper.bounds.contamination.MultiMCM.from_pairs`.
     loss : str or Loss
         A Lipschitz loss, by name or as an object with the attribute ``lipschitz``.
     A : float
@@ -103,17 +96,11 @@ def generalization_bound(
     delta : float
         The bound may fail with this probability.
     model : {"IIM", "IBM"}, default="IIM"
-        Whether instances are independent, or only bags are. Rows of known label are no bag and
-        count one by one under both.
-    bags : Bags, optional
-        The bags of the pairing.
-    weights : "optimal", "uniform" or array-like of shape (n_pairs,), optional
-        Weights of the pairs: not negative, of sum one. Left out, those of the MultiMCM, and
-        otherwise the optimal ones.
+        Whether instances are independent, or only bags are.
     complexity : float, optional
         A Rademacher complexity estimated on these data for c = ``coefficients``
-        (`unbag.paper.bounds.rademacher_complexity`). It takes the place of B, which may then be None:
-        the bound is 2R + 3A|ℓ| √(log(3/δ) V), since the data's complexity R may differ from its
+        (`unbag.paper.bounds.complexity.rademacher_complexity`). It takes the place of B, which may then
+        be None: the bound is 2R + 3A|ℓ| √(log(3/δ) V), since the data's complexity R may differ from its
         mean. It belongs to the given weights, so that the forms with other weights are NaN.
 
     Returns
@@ -129,7 +116,8 @@ def generalization_bound(
     Examples
     --------
     >>> from unbag.paper.bounds import generalization_bound
-    >>> pairs = ([0.1, 0.4], [0.2, 0.3], [100, 100])
+    >>> from unbag.paper.bounds.contamination import MultiMCM
+    >>> pairs = MultiMCM([0.1, 0.4], [0.2, 0.3], sizes_plus=100, sizes_minus=100)
     >>> bound = generalization_bound(pairs, "logistic", A=1.0, B=1.0, delta=0.05)
     >>> round(bound.value, 3), round(bound.with_uniform_weights, 3), round(bound.stated, 3)
     (0.438, 0.605, 0.767)
@@ -137,21 +125,18 @@ def generalization_bound(
     array([0.845, 0.155])
     """
     check_choice(model, get_args(PairModel), "model")
-    contrast, draws, w = _read_pairs(pairs, bags, weights, model)
     lipschitz = lipschitz_constant(loss)
     check_nonnegative(A, "A")
     check_inside(delta, "delta")
-
-    information = draws * contrast**2
+    information = pairs.contrast**2 * (pairs.harmonic_sizes if model == "IIM" else 1)
     best = information / information.sum()
-    w = best if w is None else w
-    variation = float(np.sum(w**2 / information))
-    coefficients = w * lipschitz / contrast
+    variation = float(np.sum(pairs.weights**2 / information))
+    coefficients = pairs.weights * lipschitz / pairs.contrast
     if complexity is not None:
         check_nonnegative(complexity, "complexity")
         value = 2 * complexity + 3 * A * lipschitz * sqrt(log(3 / delta) * variation)
         nan = float("nan")
-        return GeneralizationBound(value, nan, nan, nan, w, best, coefficients, variation)
+        return GeneralizationBound(value, nan, nan, nan, best, coefficients, variation)
     B = check_nonnegative(B, "B")
     factor = proved_factor(A, B, lipschitz, delta)
     return GeneralizationBound(
@@ -159,7 +144,6 @@ def generalization_bound(
         with_optimal_weights=factor / sqrt(information.sum()),
         with_uniform_weights=factor * sqrt(np.mean(1 / information) / len(information)),
         stated=stated_factor(A, B, lipschitz, delta) * sqrt(variation),
-        weights=w,
         optimal_weights=best,
         coefficients=coefficients,
         variation=variation,
@@ -174,54 +158,6 @@ def proved_factor(A: float, B: float, lipschitz: float, delta: float) -> float:
 def stated_factor(A: float, B: float, lipschitz: float, delta: float) -> float:
     """D = 2B|ℓ| + (1 + A|ℓ|) √log(2/δ), the factor printed in the paper."""
     return 2 * B * lipschitz + (1 + A * lipschitz) * sqrt(log(2 / delta))
-
-
-def _read_pairs(
-    pairs: Any, bags: Bags | None, weights: Any, model: str
-) -> tuple[Floats, Floats, Floats | None]:
-    """Contrasts s_i, independent draws n̄_i, and the weights, or None for the optimal ones."""
-    if isinstance(pairs, Pairing):
-        pairs, draws = _models_of_bags(pairs, bags, "instances" if model == "IIM" else "bags")
-    else:
-        if isinstance(pairs, tuple | list) and len(pairs) in (3, 4):
-            if len(pairs) == 4 and weights is not None:
-                raise ValueError("weights are given twice: in pairs and on their own.")
-            weights = pairs[3] if len(pairs) == 4 else weights
-            pairs = _models_of_arrays(*pairs[:3])
-        elif not isinstance(pairs, MultiMCM):
-            raise ValueError(
-                "pairs must be a Pairing (with bags), a MultiMCM or the arrays (kappa_plus, "
-                "kappa_minus, sizes), with weights as a possible fourth."
-            )
-        elif weights is None:
-            weights = pairs.weights
-        draws = pairs.harmonic_sizes if model == "IIM" else np.ones(pairs.n_pairs)
-    if isinstance(weights, str):
-        check_choice(weights, ("optimal", "uniform"), "weights")
-        weights = np.full(len(draws), 1 / len(draws)) if weights == "uniform" else None
-    w = None if weights is None else check_weights(weights, len(draws))
-    return pairs.contrast, draws, w
-
-
-def _models_of_arrays(kappa_plus: Any, kappa_minus: Any, sizes: Any) -> MultiMCM:
-    sizes = np.asarray(sizes)
-    plus, minus = sizes.T if sizes.ndim == 2 and sizes.shape[1] == 2 else (sizes, sizes)
-    return MultiMCM(kappa_plus, kappa_minus, sizes_plus=plus, sizes_minus=minus)
-
-
-def _models_of_bags(
-    pairing: Pairing, bags: Bags | None, bag_model: BagModel
-) -> tuple[MultiMCM, Floats]:
-    if bags is None:
-        raise ValueError("A Pairing says which bags belong together: give the bags as well.")
-    if bags.n_classes != 2:
-        raise ValueError(f"The bounds are for two classes, and there are {bags.n_classes}.")
-    check_exact(bags)
-    if len(pairing) == 0:
-        raise ValueError("There is no pair of bags, so that there is nothing to bound.")
-    draws = bags.draws(bag_model)
-    harmonic = 2 / (1 / draws[pairing.positive] + 1 / draws[pairing.negative])
-    return MultiMCM.from_pairs(pairing, bags.proportions[:, 1], bags.sizes), harmonic
 
 
 # --- any table of weights -------------------------------------------------------------------------
@@ -241,7 +177,6 @@ class WeightsBound:
     value: float
     variation: float
     reach: Floats
-    class_prior: Floats
 
 
 def weights_bound(
@@ -303,7 +238,7 @@ def weights_bound(
     draws = bags.draws("instances" if model == "IIM" else "bags")
     variation = float(np.sum(reach**2 / draws))
     factor = table_factor(loss, A, B, delta, bags.n_classes)
-    return WeightsBound(factor * sqrt(variation), variation, reach, prior)
+    return WeightsBound(factor * sqrt(variation), variation, reach)
 
 
 def table_factor(loss: Any, A: float, B: float, delta: float, n_classes: int = 2) -> float:
@@ -316,73 +251,9 @@ def table_factor(loss: Any, A: float, B: float, delta: float, n_classes: int = 2
     return lipschitz * (signs * B + A * sqrt(2 * log(2 / delta)))
 
 
-@dataclass(frozen=True)
-class BoundPlan:
-    """How many bags bring the bound down to a target.
-
-    ``value`` is the bound that is expected from so many, ``variation_per_bag`` V times their number.
-    """
-
-    n_bags: int
-    bag_size: int
-    n_instances: int
-    value: float
-    variation_per_bag: float
-
-
-def required_bags_for_bound(
-    bag_size: int,
-    proportions: Any,
-    target: float,
-    loss: Any,
-    A: float,
-    B: float,
-    delta: float,
-    *,
-    class_prior: ClassPrior = "balanced",
-    model: PairModel = "IIM",
-) -> BoundPlan:
-    """Number of bags from which on the bound for least squares is at most ``target``.
-
-    For L bags of n instances and g = (1 − share, share) of a bag, L·W[i] goes to g_iᵀM⁻¹ with
-    M = E[ggᵀ], so that V is about E[(Σ_c π_c |gᵀM⁻¹|_c)²]/(L n). Proportions are given as in
-    `unbag.paper.bounds.required_bags`, all else as in `weights_bound`.
-
-    >>> from unbag.paper.bounds.generalization import required_bags_for_bound
-    >>> wanted = {"target": 0.1, "loss": "logistic", "A": 1.0, "B": 1.0, "delta": 0.05}
-    >>> required_bags_for_bound(50, (0.0, 0.5), **wanted).n_bags
-    474
-    >>> required_bags_for_bound(50, (0.0, 0.5), **wanted, class_prior="empirical").n_bags
-    281
-    """
-    check_count(bag_size, "bag_size")
-    check_choice(model, get_args(PairModel), "model")
-    check_positive(target, "target")
-    factor = table_factor(loss, A, B, delta)
-    per_bag = _variation_per_bag(*share_distribution(proportions, bag_size), class_prior)
-    per_bag /= bag_size if model == "IIM" else 1
-    lost = lost_bags(proportions)
-    # a whole number must not be missed by rounding
-    needed = ceil(factor**2 * per_bag / target**2 * (1 - 1e-12))
-    n_bags = max(needed + lost, FEWEST_PLANNED)
-    value = factor * sqrt(per_bag / (n_bags - lost))
-    return BoundPlan(n_bags, bag_size, n_bags * bag_size, value, per_bag)
-
-
-def _variation_per_bag(shares: Floats, weight: Floats, class_prior: Any) -> float:
-    """E[(Σ_c π_c |gᵀM⁻¹|_c)²] over the distribution of shares."""
-    G = np.column_stack([1 - shares, shares])
-    if isinstance(class_prior, str):
-        check_choice(class_prior, ("balanced", "empirical"), "class_prior")
-        prior = np.full(2, 0.5) if class_prior == "balanced" else weight @ G
-    else:
-        prior = np.asarray(class_prior, dtype=float) / np.sum(class_prior)
-    table = G @ np.linalg.inv(G.T @ (weight[:, None] * G))
-    return float(weight @ (np.abs(table) @ prior) ** 2)
-
-
 def _check_table(W: Floats, bags: Bags) -> Floats:
-    check_exact(bags)
+    if bags.noise is not None:
+        raise ValueError("The bounds need exact proportions, and those of these bags are noisy.")
     if W.shape != bags.proportions.shape:
         raise ValueError(
             f"W must have one row for each of the {bags.n_bags} bags and one column for each of "

@@ -42,6 +42,7 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_nonnegative
@@ -111,8 +112,6 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
 # nothing is lost.
 _POSITIVE = np.unique([*np.geomspace(1e-3, 40, 1000), 1.0])
 _MARGINS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
-# How often an interval is halved until ψ⁻¹ is found.
-_HALVINGS = 40
 
 
 def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
@@ -138,15 +137,14 @@ def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
 def excess_error(loss: str | Loss, excess_risk: float) -> float:
     """Bound how far the error rate is from the least, from how far the risk is: ψ⁻¹, at most 1."""
     check_nonnegative(excess_risk, "excess_risk")
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if calibration_function(loss, middle) >= excess_risk:
-            high = middle
-        else:
-            low = middle
-    # the end where ψ is the larger: never too small
-    return high
+    if calibration_function(loss, 1.0) <= excess_risk:
+        return 1.0
+
+    def surplus(theta: float) -> float:
+        return float(calibration_function(loss, theta)) - excess_risk
+
+    # rounded up: never too small
+    return min(float(brentq(surplus, 0, 1, xtol=1e-12)) + 1e-12, 1.0)
 
 
 def prior_shifted_error(excess_risk: float, trained_at: ArrayLike, moved_to: ArrayLike) -> float:
