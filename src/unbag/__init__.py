@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         LLPBoostingClassifier,
         LLPClassifier,
         LLPEnsembleClassifier,
-        logistic_from_sufficient_statistics,
     )
     from unbag.models.neural import LLPNeuralClassifier
 
@@ -41,7 +40,6 @@ __all__ = [
     "check_bag_target",
     "effective_sample_size",
     "label_shift_test",
-    "logistic_from_sufficient_statistics",
     "multi_grouping_target",
 ]
 

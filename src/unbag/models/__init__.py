@@ -4,7 +4,6 @@ from typing import Any
 
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
-from unbag.models.logistic_sums import SumsFit, logistic_from_sufficient_statistics
 from unbag.models.mixed import LLPClassifier, TermSummary
 
 __all__ = [
@@ -12,9 +11,7 @@ __all__ = [
     "LLPClassifier",
     "LLPEnsembleClassifier",
     "LLPNeuralClassifier",
-    "SumsFit",
     "TermSummary",
-    "logistic_from_sufficient_statistics",
 ]
 
 
