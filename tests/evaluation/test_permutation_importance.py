@@ -86,13 +86,6 @@ def test_tables_of_any_kind(convert):
     )
 
 
-def test_coefficients_are_in_the_order_of_columns():
-    table = np.column_stack([TABLE[:, 2] > 0, DATA.X])
-    model = LLPClassifier(kernel=None).fit(table, DATA.y)
-    display = ImportanceDisplay.from_estimator(model, table, DATA.y)
-    assert display.columns[-1] == "column 0"
-
-
 def test_there_is_one_name_for_each_column():
     said = "X has 3 columns, but there are 2 feature_names"
     for look in (bag_permutation_importance, ImportanceDisplay.from_estimator):

@@ -24,7 +24,7 @@ def effect(display, column):
 
 def test_an_effect_is_the_difference_of_the_log_odds_to_the_reference():
     model = LLPClassifier().fit(DATA.X, DATA.y)
-    found = effect(EffectsDisplay.from_estimator(model, DATA.X), "x1")
+    found = effect(EffectsDisplay.from_estimator(model, DATA.X), "column 1")
     rows = np.tile(np.median(DATA.X, axis=0), (len(found.values), 1))
     scores = model.decision_function(rows[:1])
     rows[:, 1] = found.values

@@ -30,8 +30,8 @@ def found():
 
 
 def test_the_page_says_what_was_found(found, tmp_path):
-    path = monitoring_page(found, tmp_path / "page.html", title=NASTY, remarks=["Seen: green."])
-    page = path.read_text(encoding="utf-8")
+    made = monitoring_page(found, title=NASTY, remarks=["Seen: green."])
+    page = made.save(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert page.count("<img") == 1

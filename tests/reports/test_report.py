@@ -23,8 +23,8 @@ from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import calibration_curve, cross_fit
 from unbag.evaluation.curves import CalibrationCurve
 from unbag.paper import LMMCMClassifierCV
-from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
-from unbag.reports.performance import reliability_section
+from unbag.reports import CalibrationDisplay, Report, model_report
+from unbag.reports.sections import reliability_section
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=40, random_state=0)
 MODEL = LLPClassifier(kernel=None)
@@ -88,7 +88,7 @@ def test_a_page_is_whole_and_needs_nothing_else(report):
     assert "script" not in page.tags
     assert "://" not in "".join(page.words)
     assert all(picture["alt"] for picture in page.pictures)
-    assert len(page.pictures) == 6
+    assert len(page.pictures) == 7
     assert len(text) < 300_000
     # the same report is the same page
     assert report.to_html() == text
@@ -97,12 +97,14 @@ def test_a_page_is_whole_and_needs_nothing_else(report):
 def test_every_question_is_answered(report):
     assert [one.key for one in report.sections] == [
         "verdict",
-        "assumption",
         "performance",
+        "columns",
         "probabilities",
-        "importance",
         "bags",
     ]
+    for one in report.sections:
+        if not one.title.startswith("Which"):
+            assert one.findings[0].text.startswith(("Yes", "No", "Unclear"))
     assert report.warnings == ()
     words = str(report)
     auc = report.evaluation["roc_auc"]
@@ -113,7 +115,7 @@ def test_every_question_is_answered(report):
     row = next(row for row in table.rows if "AUC" in row[0])
     assert row[table.header.index("Sensitivity range")].startswith(f"{wide.low:.2f}")
     assert not any("error" in head.lower() for head in table.header)
-    assert set(report.displays) >= {"roc", "bags", "reliability", "importance"}
+    assert set(report.displays) >= {"roc", "bags", "reliability", "importance", "effects"}
 
 
 def test_the_truth_is_shown_with_the_estimates(report):
@@ -145,7 +147,7 @@ def test_bag_effects_are_reported_with_the_assumption():
     X, y = shops(effect=1.0)
     report = model_report(LLPClassifier(kernel=None), X, y, cv=3, n_resamples=50)
     assert report.estimator.bag_effect_ > 0
-    reported = [f for f in findings(report, "assumption") if "count likelihood" in f.text]
+    reported = [f for f in findings(report, "verdict") if "count likelihood" in f.text]
     assert [f.kind for f in reported] == ["note"]
     assert "between bags" in reported[0].text
 
@@ -308,30 +310,38 @@ def test_a_mixture_says_what_it_is_made_of():
     report = model_report(model, data.X, data.y, cv=3, n_resamples=50)
     (table,) = section(report, "learners").tables
     assert [row[0] for row in table.rows] == [row["learner"] for row in model.leaderboard_]
-    # several learners have no coefficients
-    assert not report.displays["importance"].linear
+    assert "effects" not in report.displays
 
 
-# --- what drives the model ----------------------------------------------------------------------
+# --- columns ------------------------------------------------------------------------------------
 
 
-def test_coefficients_of_a_linear_model_are_shown_for_a_standard_deviation():
-    X = pd.DataFrame(DATA.X * [1.0, 100.0], columns=["a", "b"])
-    scaler = StandardScaler().set_output(transform="pandas")
-    pipeline = make_pipeline(scaler, clone(MODEL)).fit(X, DATA.y)
-    display = ImportanceDisplay.from_estimator(pipeline, X, DATA.y)
-    shown = dict(zip(display.columns, display.values[0], strict=True))
-    assert display.linear
-    assert shown == pytest.approx(dict(zip("ab", pipeline[-1].coef_[0], strict=True)))
+def test_effects_and_terms_of_a_mixed_model_are_shown():
+    X = pd.DataFrame(DATA.X, columns=["a", "b"])
+    report = model_report(MODEL, X, DATA.y, cv=2, n_resamples=50)
+    one = section(report, "columns")
+    assert [effect.column for effect in report.displays["effects"].effects] == ["a", "b"]
+    assert [picture.caption for picture in one.pictures] == ["Effect of a.", "Effect of b."]
+    terms, importance = one.tables
+    assert [row[0] for row in terms.rows] == ["numbers"]
+    shares = [float(row[1].removesuffix("%")) for row in importance.rows]
+    assert max(shares) <= 100
+    assert sum(shares) == pytest.approx(100, abs=1)
 
 
-def test_coefficients_of_several_classes_have_their_names():
+def test_each_test_has_one_p_value(report, nasty_report):
+    for one in (report, nasty_report):
+        tests = [test for test in one.evaluation.tests.values() if not isinstance(test, str)]
+        words = str(one)
+        for test in tests:
+            assert words.count(test.summary) == 1
+
+
+def test_classes_have_their_names():
     data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
     y = bag_target(data.y["bag"], data.y["proportion"], class_names=["Ann", "Bob", "<Cy>"])
     report = model_report(MODEL, data.X, y, cv=3, n_resamples=50)
-    assert section(report, "importance").tables[0].header[1:] == tuple(
-        f"Log-odds of {name}" for name in ("Ann", "Bob", "<Cy>")
-    )
+    assert report.displays["effects"].of == "<Cy>"
     words = "".join(Page(report.to_html()).words)
     assert "Recall of class Bob" in words
     assert "class 0" not in words

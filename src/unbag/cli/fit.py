@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -251,7 +252,9 @@ def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespa
     }
     if options.report is None:
         return cross_val_evaluate(trained.pipeline, data.X, data.y, **how)
-    how |= {"path": options.report, "command": options.command}
+    known = listing(options.positives or options.proportion)
+    title = f"{known} from {PurePath(str(options.aggregates)).name}"
+    how |= {"path": options.report, "command": options.command, "title": title}
     return model_report(trained.pipeline, data.X, data.y, **how).evaluation
 
 

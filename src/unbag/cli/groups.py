@@ -112,9 +112,8 @@ def run(options: argparse.Namespace) -> int:
         ]
     if options.report is not None:
         title = f"Shares by {', '.join(options.by)}"
-        groups_page(
-            options.report, estimates, limits, model=model, title=title, command=options.command
-        )
+        about = {"title": title, "command": options.command}
+        groups_page(estimates, limits, model=model, **about).save(options.report)
         say(f"Page:  {options.report}")
     if options.json:
         show_json(

@@ -90,14 +90,8 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.report is not None:
         title = f"Does {options.model.name} still hold?"
-        monitoring_page(
-            result,
-            options.report,
-            title=title,
-            command=options.command,
-            model=repr(model),
-            remarks=data.report.differences,
-        )
+        about = {"command": options.command, "remarks": data.report.differences}
+        monitoring_page(result, title=title, model=repr(model), **about).save(options.report)
         say(f"Page:  {options.report}")
     if options.json:
         show_json(_record(result, data))

@@ -6,22 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import counted, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
-from unbag.reports.drawing import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Display,
-    add_legend_above,
-    finish,
-    make_axes,
-)
+from unbag.reports.drawing import BLUE, GREY, ORANGE, Display, add_legend_above
 
 BagsView = Literal["proportions", "sizes"]
 
@@ -36,65 +27,46 @@ class BagsDisplay(Display):
         Sizes and proportions.
     information : EffectiveSampleSize
         How much each bag contributes.
+    view : {"proportions", "sizes"}, default="proportions"
+        What is drawn: how the proportions of classes are spread over bags, or how large bags are.
     """
 
     bags: Bags
     information: EffectiveSampleSize
+    view: BagsView = "proportions"
 
     @classmethod
-    def from_data(cls, y: Any) -> Self:
+    def from_data(cls, y: Any, *, view: BagsView = "proportions") -> Self:
         """Read the bags of a target made by `unbag.bag_target`, or of plain labels.
 
         Parameters
         ----------
         y : structured array from `unbag.bag_target`, or plain labels
             The bag of each instance and its proportions.
+        view : {"proportions", "sizes"}, default="proportions"
+            What is drawn.
 
         Returns
         -------
         display : BagsDisplay
             The display.
         """
-        return cls(check_bag_target(y), effective_sample_size(y))
-
-    @property
-    def spread(self) -> NDArray[np.float64]:
-        """Standard deviation of the share of each class over the bags, by size."""
-        shares, sizes = self.bags.proportions, self.bags.sizes
-        centre = np.average(shares, axis=0, weights=sizes)
-        return np.sqrt(np.average((shares - centre) ** 2, axis=0, weights=sizes))
+        check_choice(view, get_args(BagsView), "view")
+        return cls(check_bag_target(y), effective_sample_size(y), view)
 
     def frame(self) -> Any:
         """One row per bag, the most informative first: name, size, proportions and share."""
         return make_frame(self.information.by_bag)
 
-    def plot(self, ax: Any = None, *, view: BagsView = "proportions") -> Any:
-        """Draw one view of the bags and return its axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-        view : {"proportions", "sizes"}, default="proportions"
-            How the shares of classes are spread over bags, or how large bags are.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        check_choice(view, get_args(BagsView), "view")
-        ax = make_axes(ax)
-        (self._proportions if view == "proportions" else self._sizes)(ax)
-        return finish(ax)
+    def _draw(self, ax: Any) -> None:
+        (self._proportions if self.view == "proportions" else self._sizes)(ax)
 
     def _proportions(self, ax: Any) -> None:
         shares, classes = self.bags.proportions, self.bags.class_names
         if len(classes) == 2:
             bins = np.linspace(min(0.0, shares.min()), max(1.0, shares.max()), 21)
             ax.hist(shares[:, 1], bins=bins, color=BLUE)
-            ax.set_xlabel("share of positives in the bag")
-            _count_axis(ax)
+            ax.set(xlabel="proportion of positives in the bag", ylabel="number of bags")
             return
         rows = np.arange(len(classes))
         low, first, middle, third, high = np.quantile(shares, [0, 0.25, 0.5, 0.75, 1], axis=0)
@@ -102,7 +74,7 @@ class BagsDisplay(Display):
         ax.hlines(rows, first, third, color=BLUE, linewidth=7, label="half of the bags")
         ax.plot(middle, rows, "D", color=ORANGE, markersize=5, label="median")
         ax.set_yticks(rows, [shown(name, 20) for name in classes], parse_math=False)
-        ax.set(xlabel="share of the class in the bag", ylabel="class", xlim=(-0.02, 1.02))
+        ax.set(xlabel="proportion of the class in the bag", ylabel="class", xlim=(-0.02, 1.02))
         ax.set_ylim(len(classes) - 0.5, -0.5)
         add_legend_above(ax)
 
@@ -112,13 +84,10 @@ class BagsDisplay(Display):
         if high > 30 * low:
             ax.hist(sizes, bins=np.geomspace(low, high * 1.0001, 21), color=BLUE)
             ax.set_xscale("log")
-            ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-            ax.xaxis.set_minor_formatter(lambda *_: "")
         else:
             n_bins = int(min(20, high - low + 1))
             ax.hist(sizes, bins=np.linspace(low - 0.5, high + 0.5, n_bins + 1), color=BLUE)
-        ax.set_xlabel("instances in the bag")
-        _count_axis(ax)
+        ax.set(xlabel="instances in the bag", ylabel="number of bags")
 
     def __str__(self) -> str:
         sizes, shares = self.bags.sizes, self.bags.proportions
@@ -128,10 +97,5 @@ class BagsDisplay(Display):
         )
         return (
             f"{counted(self.bags.n_bags, 'bag')} of {sizes.min()} to {sizes.max()} instances, "
-            f"{self.bags.n_instances:,} in all.\nShares of the classes: {spread}."
+            f"{self.bags.n_instances:,} in all.\nProportions of the classes: {spread}."
         )
-
-
-def _count_axis(ax: Any) -> None:
-    ax.set_ylabel("number of bags")
-    ax.yaxis.get_major_locator().set_params(integer=True)

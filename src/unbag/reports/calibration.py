@@ -13,11 +13,11 @@ from unbag._text import shown
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation import calibration_curve
 from unbag.evaluation.curves import CalibrationCurve
-from unbag.reports.drawing import CLASS_COLOURS, GREY, MARKERS, SinglePicture, add_legend
+from unbag.reports.drawing import CLASS_COLOURS, GREY, MARKERS, Display, add_legend
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibrationDisplay(SinglePicture):
+class CalibrationDisplay(Display):
     """Predicted probabilities against estimated shares, in bins of similar probability.
 
     Attributes
@@ -66,27 +66,25 @@ class CalibrationDisplay(SinglePicture):
         return cls(curves)
 
     @property
-    def agreeing(self) -> tuple[int, int]:
-        """Count the bins where predicted and observed agree within two standard errors, and all."""
-        found = [np.abs(c.observed - c.predicted) <= 2 * c.standard_error for c in self._known()]
-        return int(sum(f.sum() for f in found)), sum(map(len, found))
+    def agreement(self) -> tuple[int, int, int, float]:
+        """How many bins agree within two standard errors, and how far that goes.
 
-    @property
-    def agreeing_if_all_alike(self) -> int:
-        """Count the bins that would agree with one and the same probability for all rows."""
-        found = 0
-        for curve in self._known():
-            mean = np.average(curve.predicted, weights=curve.count)
-            found += int((np.abs(curve.observed - mean) <= 2 * curve.standard_error).sum())
-        return found
-
-    @property
-    def typical_bar(self) -> float:
-        """Two standard errors, in the middle of all bins."""
-        return float(np.median([2 * error for c in self._known() for error in c.standard_error]))
-
-    def _known(self) -> list[CalibrationCurve]:
-        return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
+        After these: all bins, those that would agree with one probability for all rows, and two
+        standard errors of the middle bin.
+        """
+        known = [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
+        if not known:
+            return 0, 0, 0, np.nan
+        means = [np.full(len(c.count), np.average(c.predicted, weights=c.count)) for c in known]
+        fields = ("predicted", "observed", "standard_error")
+        predicted, observed, error = (
+            np.concatenate([getattr(c, f) for c in known]) for f in fields
+        )
+        agree, alike = (
+            int((np.abs(observed - one) <= 2 * error).sum())
+            for one in (predicted, np.concatenate(means))
+        )
+        return agree, len(error), alike, float(2 * np.median(error))
 
     def frame(self) -> Any:
         """One row per class and bin."""
@@ -116,22 +114,12 @@ class CalibrationDisplay(SinglePicture):
             )
         ax.set(
             xlabel="predicted probability",
-            ylabel="share that is of the class" if not two else "share that is positive",
+            ylabel="proportion of the class" if not two else "proportion of positives",
             xlim=(-0.02, 1.02),
-            ylim=self._limits(),
+            # room for whiskers, but not for more than a half outside [0, 1]
+            ylim=np.clip(ax.get_ylim(), -0.5, 1.5),
         )
         add_legend(ax, loc="upper left")
-
-    def _limits(self) -> tuple[float, float]:
-        """Room for all whiskers, but not for more than a half outside [0, 1]."""
-        ends = [
-            c.observed + sign * 2 * np.nan_to_num(c.standard_error)
-            for c in self.curves.values()
-            for sign in (-1, 1)
-        ]
-        together = np.concatenate(ends)
-        low, high = float(together.min()), float(together.max())
-        return max(min(-0.02, low - 0.02), -0.5), min(max(1.02, high + 0.02), 1.5)
 
     def __str__(self) -> str:
         lines = ["predicted  observed (standard error)"]

@@ -18,25 +18,15 @@ INK, GREY, FAINT = "#1b1f24", "#6b7280", "#c9ced6"
 CLASS_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GOLD)
 MARKERS = ("o", "s", "^", "D", "v")
 
-# Up to this many bags or pairs are drawn one by one.
-FEW, SOME = 30, 400
-
 FIGURE_SIZE = (4.3, 3.2)
 
 
 class Display(ABC):
-    """Prints as its numbers in brief."""
+    """A picture with its numbers; it prints as these, in brief."""
 
     @abstractmethod
     def frame(self) -> Any:
         """The numbers as a table."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-class SinglePicture(Display):
-    """A display of one picture."""
 
     def plot(self, ax: Any = None) -> Any:
         """Draw it, and return the axes.
@@ -59,14 +49,22 @@ class SinglePicture(Display):
     def _draw(self, ax: Any) -> None:
         """Draw on these axes."""
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 def make_axes(ax: Any) -> Any:
     """Return the given axes, or new ones in a figure of their own, apart from pyplot."""
     if ax is None:
-        figure = optional("matplotlib.figure", "Drawing", "report")
-        ax = figure.Figure(figsize=FIGURE_SIZE, layout="constrained").subplots()
+        ax = make_figure(FIGURE_SIZE).subplots()
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def make_figure(size: tuple[float, float]) -> Any:
+    """Return a new figure, apart from pyplot, or say what to install."""
+    figure = optional("matplotlib.figure", "Drawing", "report")
+    return figure.Figure(figsize=size, layout="constrained")
 
 
 def finish(ax: Any) -> Any:
@@ -99,31 +97,19 @@ _SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "unbag",
     "text.color": INK,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), GREY),
+    **dict.fromkeys(("axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), INK),
 }
 
 
 def draw_svg(draw: Callable[[Any], Any], size: tuple[float, float] = FIGURE_SIZE) -> str:
     """Draw on new axes, as the ``plot`` of a display does, and return the picture as SVG."""
-    make_axes_available()
-    from matplotlib import style
-    from matplotlib.figure import Figure
-
+    style = optional("matplotlib.style", "Drawing", "report")
     with style.context(["default", _SETTINGS]), warnings.catch_warnings():
         # the browser has the characters that matplotlib's own font lacks
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure = Figure(figsize=size, layout="constrained")
+        figure = make_figure(size)
         draw(figure.subplots())
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
-
-
-def make_axes_available() -> None:
-    """Raise the error that says what to install, if matplotlib is missing."""
-    make_axes(None)

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame, optional
 from unbag._text import aligned, shown
+from unbag.evaluation.label_shift import column_names
 from unbag.model_selection.fitted import last_step
 from unbag.models.mixed import LLPClassifier
 from unbag.models.summary import interval_degrees, score_differences
-from unbag.reports.drawing import BLUE, FAINT, GREY, Display, make_axes_available
-from unbag.reports.drawing import finish as finish_axes
+from unbag.reports.drawing import BLUE, FAINT, GREY, finish, make_axes, make_figure
 from unbag.tables.pipeline import split_pipeline
 
 # Values of a column of numbers, between the quantiles of 1% and 99%.
@@ -39,7 +39,7 @@ class Effect(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EffectsDisplay(Display):
+class EffectsDisplay:
     """Effects of single columns on the log-odds of an `unbag.LLPClassifier`.
 
     One column varies, all others stay at their reference, the median or the most frequent level.
@@ -63,7 +63,7 @@ class EffectsDisplay(Display):
     >>> model = LLPClassifier().fit(data.X, data.y)
     >>> display = EffectsDisplay.from_estimator(model, data.X)
     >>> [effect.column for effect in display.effects]
-    ['x0', 'x1']
+    ['column 0', 'column 1']
     """
 
     effects: tuple[Effect, ...]
@@ -77,6 +77,7 @@ class EffectsDisplay(Display):
         X: Any,
         *,
         features: Sequence[Any] | None = None,
+        feature_names: ArrayLike | None = None,
         target: Any = None,
         confidence_level: float = 0.95,
     ) -> Self:
@@ -90,6 +91,8 @@ class EffectsDisplay(Display):
             Rows that give references and values.
         features : sequence of str or int, optional
             Columns of what the classifier is given, by name or place; by default all.
+        feature_names : sequence of str, optional
+            Names of the columns of an array.
         target : object, optional
             One of several classes, by its label; by default the last. Effects are then on its
             log-probability less the mean of those of all classes.
@@ -107,7 +110,7 @@ class EffectsDisplay(Display):
                 f"Effects with bands are those of LLPClassifier, not of {type(final).__name__}; see "
                 "sklearn.inspection.PartialDependenceDisplay for other models."
             )
-        table = _as_pandas(X if before is None else before.transform(X), final)
+        table = _as_pandas(X if before is None else before.transform(X), feature_names)
         classes = final.classes_.tolist()
         of = classes[-1] if target is None else target
         if of not in classes:
@@ -144,42 +147,19 @@ class EffectsDisplay(Display):
         figure : matplotlib Figure
             With one pair of axes for each column.
         """
-        make_axes_available()
         wide = min(3, len(self.effects))
         high = -(-len(self.effects) // wide)
         if figure is None:
-            kind = optional("matplotlib.figure", "Drawing", "report").Figure
-            figure = kind(figsize=(3.2 * wide, 2.6 * high), layout="constrained")
+            figure = make_figure((3.2 * wide, 2.6 * high))
         axes = figure.subplots(high, wide, sharey=True, squeeze=False).ravel()
         for ax in axes[len(self.effects) :]:
             ax.remove()
         for ax, effect in zip(axes, self.effects, strict=False):
-            self._draw(ax, effect)
-            finish_axes(ax)
+            draw_effect(self, effect, ax)
         return figure
 
-    def _draw(self, ax: Any, effect: Effect) -> None:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.axhline(0, color=GREY, linewidth=0.8)
-        if effect.values.dtype.kind in "fiub":
-            ax.fill_between(effect.values, effect.low, effect.high, color=FAINT)
-            ax.plot(effect.values, effect.log_odds, color=BLUE)
-        else:
-            place = np.arange(len(effect.values))
-            ax.vlines(place, effect.low, effect.high, color=FAINT, linewidth=4)
-            ax.plot(place, effect.log_odds, "o", color=BLUE)
-            ax.set_xticks(place, [shown(v, 12) for v in effect.values], rotation=45, ha="right")
-        ax.set_xlabel(shown(effect.column, 30))
-        ax.set_ylabel(f"log-odds of {shown(self.of, 20)}")
-
     def frame(self) -> Any:
-        """One row per column and value.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per column and value."""
         sizes = [len(effect.values) for effect in self.effects]
         numbers = np.concatenate([np.stack(effect[2:], axis=1) for effect in self.effects])
         return make_frame(
@@ -203,12 +183,33 @@ class EffectsDisplay(Display):
             rows.append((shown(effect.column, 30), *cells))
         return "\n".join(aligned([head, *rows]))
 
+    __repr__ = __str__
 
-def _as_pandas(X: Any, model: LLPClassifier) -> Any:
+
+def draw_effect(display: EffectsDisplay, effect: Effect, ax: Any) -> None:
+    """Draw the effect of one column, on the scale of all."""
+    make_axes(ax).axhline(0, color=GREY, linewidth=0.8)
+    if effect.values.dtype.kind in "fiub":
+        ax.fill_between(effect.values, effect.low, effect.high, color=FAINT)
+        ax.plot(effect.values, effect.log_odds, color=BLUE)
+    else:
+        place = np.arange(len(effect.values))
+        ax.vlines(place, effect.low, effect.high, color=FAINT, linewidth=4)
+        ax.plot(place, effect.log_odds, "o", color=BLUE)
+        ax.set_xticks(place, [shown(v, 16) for v in effect.values], rotation=45, ha="right")
+    low = min(one.low.min() for one in display.effects)
+    high = max(one.high.max() for one in display.effects)
+    ax.set(xlabel=shown(effect.column, 30), ylabel=f"log-odds of {shown(display.of, 20)}")
+    ax.set_ylim(low - 0.05 * (high - low) - 1e-9, high + 0.05 * (high - low) + 1e-9)
+    finish(ax)
+
+
+def _as_pandas(X: Any, feature_names: ArrayLike | None) -> Any:
     pandas = optional("pandas", "Effects", "report")
     if getattr(X, "ndim", 2) == 2 and not hasattr(X, "columns"):
         dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-        return pandas.DataFrame(dense, columns=model.function_.encoder.number_names)
+        names = column_names(dense.shape[1], feature_names, X)
+        return pandas.DataFrame(dense, columns=names)
     return nw.from_native(X, eager_only=True).to_pandas()
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unbag._checks import check_choice
-from unbag._files import write_whole
-from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown
 from unbag.inference.grouped_rows import find_name
 from unbag.inference.groups import GroupEstimates
@@ -21,14 +18,14 @@ from unbag.reports.drawing import (
     FAINT,
     GREY,
     ORANGE,
-    SinglePicture,
+    Display,
     add_legend,
 )
-from unbag.reports.page import Finding, NumberTable, Origin, Picture, Section, Tile, make_page
+from unbag.reports.page import Finding, NumberTable, Page, Picture, Section, Tile
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupsDisplay(SinglePicture):
+class GroupsDisplay(Display):
     """A picture of shares by group.
 
     Attributes
@@ -60,13 +57,7 @@ class GroupsDisplay(SinglePicture):
     of: Any = None
 
     def frame(self) -> Any:
-        """The table of estimates, or that of bags.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """The table of estimates, or that of bags."""
         return self.estimates.table if self.kind == "forest" else self.estimates.bags
 
     def _draw(self, ax: Any) -> None:
@@ -124,7 +115,7 @@ class GroupsDisplay(SinglePicture):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupSensitivityDisplay(SinglePicture):
+class GroupSensitivityDisplay(Display):
     """The estimate over the strength of an unobserved contextual effect.
 
     Attributes
@@ -136,13 +127,7 @@ class GroupSensitivityDisplay(SinglePicture):
     sensitivity: GroupSensitivity
 
     def frame(self) -> Any:
-        """One row for each δ.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row for each δ."""
         return self.sensitivity.table
 
     def _draw(self, ax: Any) -> None:
@@ -165,21 +150,19 @@ class GroupSensitivityDisplay(SinglePicture):
 
 
 def groups_page(
-    path: Path,
     estimates: GroupEstimates,
     sensitivities: list[GroupSensitivity],
     *,
     model: Any,
     title: str = "Shares by group",
     command: str | None = None,
-) -> None:
-    """Write a page with tables and pictures of shares by group, and what would overturn them."""
+) -> Page:
+    """Make a page with tables and pictures of shares by group, and what would overturn them."""
     e, table = estimates, estimates.table
     rows = tuple(
         tuple(f"{v:.3f}" if isinstance(v, float) else shown(v) for v in row)
         for row in table.itertuples(index=False)
     )
-    shown_classes = e.classes[1:] if len(e.classes) == 2 else e.classes
     kinds = {
         "forest": "Shares of {} with intervals, bounds and ecological regression.",
         "density": "Estimates of {} in each bag, weighted by size.",
@@ -187,7 +170,7 @@ def groups_page(
     }
     pictures = tuple(
         Picture(GroupsDisplay(e, kind, of).plot, words.format(of), words.format(of))
-        for of in shown_classes[:6]
+        for of in (e.classes[1:] if len(e.classes) == 2 else e.classes)[:6]
         for kind, words in kinds.items()
         if kind != "tomography" or len(e.groups) == 2
     )
@@ -207,16 +190,19 @@ def groups_page(
         heading = f"Sensitivity: {one.what}"
         sections.append(Section(f"sensitivity{k}", heading, (Finding(one.summary),), (picture,)))
     c = int(len(e.classes) == 2)
-    tiles = [
+    tiles = tuple(
         Tile(
             f"{shown(group, 24)}: {shown(e.classes[c], 24)}",
             percent(float(e.share[g, c]), 1),
             f"{percent(float(e.low[g, c]), 1)} to {percent(float(e.high[g, c]), 1)}",
         )
         for g, group in enumerate(e.groups[:6])
-    ]
-    facts = [("Bags", counted(len(e.bag_ids), "bag")), ("Groups", str(len(e.groups)))]
-    origin = provenance()
-    versions = f"{versions_line(origin)}; {origin['machine']}; {origin['date']}"
-    made = Origin(command, repr(model), versions)
-    write_whole(path, make_page(title, facts, tiles, sections, made))
+    )
+    return Page(
+        title=title,
+        sections=tuple(sections),
+        facts=(("Bags", counted(len(e.bag_ids), "bag")), ("Groups", str(len(e.groups)))),
+        tiles=tiles,
+        command=command,
+        model=repr(model),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,10 @@ from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.label_shift import Columns, LabelShiftTest, columns_test, read_columns
-from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, SinglePicture, add_legend_above
+from unbag.reports.drawing import BLUE, GREY, ORANGE, Display, add_legend_above
+
+# Up to this many bags are drawn one by one.
+_SOME = 400
 
 _NAMED = 3
 # More crosses than this would bury the bags below them.
@@ -24,11 +27,11 @@ _FAR = 2.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelShiftDisplay(SinglePicture):
+class LabelShiftDisplay(Display):
     """Means of bags against what their proportions lead one to expect.
 
-    Values are replaced by their ranks in percent, as the test does. If instances of a class are distributed alike in all bags, the means lie on a line
-    in the proportions, up to random variation.
+    Values are replaced by their ranks in percent, as the test does. If instances of a class are
+    distributed alike in all bags, the means lie on a line in the proportions, up to random variation.
 
     Attributes
     ----------
@@ -81,7 +84,7 @@ class LabelShiftDisplay(SinglePicture):
         feature: str | None = None,
         feature_names: ArrayLike | None = None,
         alpha: float = 0.05,
-    ) -> Self:
+    ) -> LabelShiftDisplay:
         """Test the columns and show one of them: the one given, or that of the least p-value.
 
         Parameters
@@ -103,49 +106,8 @@ class LabelShiftDisplay(SinglePicture):
             The display.
         """
         columns = read_columns(X, feature_names)
-        return cls.of_test(columns, y, columns_test(columns, check_bag_target(y), alpha), feature)
-
-    @classmethod
-    def of_test(cls, columns: Columns, y: Any, test: LabelShiftTest, feature: str | None) -> Self:
-        """Show a column of those that were tested.
-
-        Parameters
-        ----------
-        columns : Columns
-            What was tested.
-        y : structured array from `unbag.bag_target`
-            The bag of each instance and its proportions.
-        test : LabelShiftTest
-            What was found.
-        feature : str or None
-            The column to show; None for that of the least p-value.
-
-        Returns
-        -------
-        display : LabelShiftDisplay
-            The display.
-        """
-        name = test.worst_feature if feature is None else feature
-        values, bags = columns.column(name), check_bag_target(y)
-        ranks = 100 * (rankdata(values) - 0.5) / bags.n_instances
-        mean = bags.means(ranks)
-        spread = np.maximum(bags.means(ranks**2) - mean**2, 0)
-        expected, variance = _fit(mean, spread, bags)
-        position = bags.proportions[:, 1] if bags.n_classes == 2 else expected
-        error = np.sqrt(variance / bags.sizes)
-        standing = set(test.bags["bag"][test.bags["adjusted_p_value"] <= test.alpha].tolist())
-        far = np.abs(mean - expected) > _FAR * error
-        return cls(
-            feature=name,
-            bag=bags.ids,
-            position=position,
-            mean=mean,
-            expected=expected,
-            error=error,
-            suspicious=far & np.array([bag in standing for bag in bags.ids.tolist()], dtype=bool),
-            n_classes=bags.n_classes,
-            test=test,
-        )
+        test = columns_test(columns, check_bag_target(y), alpha)
+        return show_test(columns, y, test, test.worst_feature if feature is None else feature)
 
     @property
     def residual(self) -> Floats:
@@ -163,7 +125,7 @@ class LabelShiftDisplay(SinglePicture):
         x, line = self.position[order], self.expected[order]
         ok = ~self.suspicious
         n = len(self.bag)
-        if n > SOME:
+        if n > _SOME:
             from matplotlib.colors import LinearSegmentedColormap
 
             shades = LinearSegmentedColormap.from_list("shades", [f"{BLUE}30", f"{BLUE}ff"])
@@ -201,27 +163,12 @@ class LabelShiftDisplay(SinglePicture):
         label = "stands out" if len(rest) == 0 else f"the {_CROSSED} worst of {len(bad):,}"
         style = {"color": ORANGE, "markersize": 8, "label": label}
         ax.plot(self.position[crossed], self.mean[crossed], "X", **style)
-        # names of bags, where one does not cover another
-        width, height = np.ptp(self.position) or 1.0, np.ptp(self.mean) or 1.0
-        named: list[int] = []
-        for k in worst:
-            across = np.abs(self.position[named] - self.position[k]) < 0.25 * width
-            if (
-                len(named) == _NAMED
-                or (across & (np.abs(self.mean[named] - self.mean[k]) < 0.08 * height)).any()
-            ):
-                continue
-            named.append(int(k))
-            third = int(3 * (self.position[k] - self.position.min()) / (width * 1.001))
-            ax.annotate(
-                shown(self.bag[k], 16),
-                (self.position[k], self.mean[k]),
-                xytext=(0, 7),
-                textcoords="offset points",
-                ha=("left", "center", "right")[third],
-                fontsize="small",
-                parse_math=False,
-            )
+        middle = np.median(self.position)
+        for k in worst[:_NAMED]:
+            side = "left" if self.position[k] < middle else "right"
+            place, name = (self.position[k], self.mean[k]), shown(self.bag[k], 16)
+            style = {"textcoords": "offset points", "fontsize": "small", "parse_math": False}
+            ax.annotate(name, place, xytext=(0, 7), ha=side, **style)
 
     def __str__(self) -> str:
         off = np.abs(self.residual)
@@ -232,6 +179,29 @@ class LabelShiftDisplay(SinglePicture):
             for k in np.argsort(-off)[:_NAMED]
         ]
         return "\n".join(lines)
+
+
+def show_test(columns: Columns, y: Any, test: LabelShiftTest, feature: str) -> LabelShiftDisplay:
+    """Show one of the columns that were tested."""
+    values, bags = columns.column(feature), check_bag_target(y)
+    ranks = 100 * (rankdata(values) - 0.5) / bags.n_instances
+    mean = bags.means(ranks)
+    spread = np.maximum(bags.means(ranks**2) - mean**2, 0)
+    expected, variance = _fit(mean, spread, bags)
+    error = np.sqrt(variance / bags.sizes)
+    standing = set(test.bags["bag"][test.bags["adjusted_p_value"] <= test.alpha].tolist())
+    far = np.abs(mean - expected) > _FAR * error
+    return LabelShiftDisplay(
+        feature=feature,
+        bag=bags.ids,
+        position=bags.proportions[:, 1] if bags.n_classes == 2 else expected,
+        mean=mean,
+        expected=expected,
+        error=error,
+        suspicious=far & np.array([bag in standing for bag in bags.ids.tolist()], dtype=bool),
+        n_classes=bags.n_classes,
+        test=test,
+    )
 
 
 def _fit(mean: Floats, spread: Floats, bags: Bags) -> tuple[Floats, Floats]:

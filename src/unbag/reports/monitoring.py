@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unbag._files import check_place, write_whole
 from unbag._optional import make_frame
-from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.evaluation.monitoring import MonitoringResult
-from unbag.reports.drawing import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    SinglePicture,
-    add_legend,
-    make_axes_available,
-)
+from unbag.reports.drawing import BLUE, GREY, INK, ORANGE, Display, add_legend
 from unbag.reports.page import (
     Finding,
     FindingKind,
     NumberTable,
-    Origin,
+    Page,
     Picture,
     Section,
     Tile,
-    make_page,
 )
 
 _KINDS: dict[str, FindingKind] = {"ok": "good", "prior_shift": "note", "degraded": "warning"}
@@ -44,7 +31,7 @@ _OUT, _LISTED = 3.0, 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MonitoringDisplay(SinglePicture):
+class MonitoringDisplay(Display):
     """Observed proportions of bags over the mean of the model's probabilities."""
 
     found: MonitoringResult
@@ -85,73 +72,66 @@ class MonitoringDisplay(SinglePicture):
 
 def monitoring_page(
     found: MonitoringResult,
-    path: str | os.PathLike[str],
     *,
     title: str = "Does the model still hold?",
     model: str = "",
     command: str | None = None,
     remarks: Sequence[str] = (),
-) -> Path:
-    """Write one self-contained HTML page on what `unbag.evaluation.monitor` found."""
-    make_axes_available()
-    origin = provenance()
-    facts = [
-        ("Bags", counted(len(found.bags["bag"]), "bag")),
-        ("Instances", whole(found.bags["size"].sum())),
-        ("Date", origin["date"]),
-    ]
-    made_by = Origin(command, model, versions_line(origin))
-    page = make_page(title, facts, _tiles(found), _sections(found, remarks), made_by)
-    return write_whole(check_place(path), page)
-
-
-def _tiles(found: MonitoringResult) -> list[Tile]:
-    ratio = max(found.classes, key=lambda one: abs(one.ratio - 1)).ratio
-    slope = min(found.classes, key=lambda one: one.slope_ratio).slope_ratio
-    return [
-        Tile(
-            "the model", found.verdict.replace("_", " "), _DO[found.verdict], _KINDS[found.verdict]
-        ),
-        Tile("observed / expected", f"{ratio:.2f}", "totals; 1 is as expected"),
-        Tile("slope", f"{slope:.2f}", "times that of training"),
-    ]
-
-
-def _sections(found: MonitoringResult, remarks: Sequence[str]) -> list[Section]:
+) -> Page:
+    """Make a page of what `unbag.evaluation.monitor` found."""
     alarms = found.alarms
-    lead = Finding(found.lead, _KINDS[found.verdict])
-    advice = tuple(Finding(text, "note") for text in found.advice)
-    totals = _findings(found.describe_totals(), [alarms["totals"]])
     # of each class its slope and its scatter
-    shape = [alarms["flatter"] or alarms["steeper"], alarms["scatter"]]
-    rows = [*found.describe_rows(), *remarks]
-    return [
-        Section("verdict", "Does the model still hold?", (lead, *advice)),
-        Section("totals", "Do totals agree with the model?", totals),
+    shape = [alarms["flatter"] or alarms["steeper"], alarms["scatter"]] * len(found.classes)
+    verdict = (
+        Finding(found.lead, _KINDS[found.verdict]),
+        *(Finding(text, "note") for text in found.advice),
+    )
+    picture = Picture(
+        MonitoringDisplay(found).plot,
+        "Proportion in each bag over the mean of the model's probabilities; larger bags are larger.",
+        f"Scatter plot of bags. {found.describe_worst_bag()}",
+    )
+    sections = (
+        Section("verdict", "Does the model still hold?", verdict),
+        Section(
+            "totals",
+            "Do totals agree with the model?",
+            _findings(found.describe_totals(), [alarms["totals"]]),
+        ),
         Section(
             "bags",
             "Do bags lie on the line of training?",
-            _findings(found.describe_bags(), shape * len(found.classes)),
-            (_picture(found),),
+            _findings(found.describe_bags(), shape),
+            (picture,),
             (_worst_bags(found),),
         ),
-        Section("rows", "Are the rows those of training?", _findings(rows, [found.rows_changed])),
-    ]
+        Section(
+            "rows",
+            "Are the rows those of training?",
+            _findings([*found.describe_rows(), *remarks], [found.rows_changed]),
+        ),
+    )
+    ratio = max(found.classes, key=lambda one: abs(one.ratio - 1)).ratio
+    slope = min(found.classes, key=lambda one: one.slope_ratio).slope_ratio
+    name = found.verdict.replace("_", " ")
+    tiles = (
+        Tile("the model", name, _DO[found.verdict], _KINDS[found.verdict]),
+        Tile("observed / expected", f"{ratio:.2f}", "totals; 1 is as expected"),
+        Tile("slope", f"{slope:.2f}", "times that of training"),
+    )
+    facts = (
+        ("Bags", counted(len(found.bags["bag"]), "bag")),
+        ("Instances", whole(found.bags["size"].sum())),
+    )
+    return Page(
+        title=title, sections=sections, facts=facts, tiles=tiles, command=command, model=model
+    )
 
 
 def _findings(texts: Sequence[str], alarms: Sequence[bool]) -> tuple[Finding, ...]:
     """Sentences, of which the first ones may be warnings."""
     pairs = zip_longest(texts, alarms, fillvalue=False)
     return tuple(Finding(str(text), "warning" if alarm else "plain") for text, alarm in pairs)
-
-
-def _picture(found: MonitoringResult) -> Picture:
-    display = MonitoringDisplay(found)
-    return Picture(
-        display.plot,
-        "Proportion in each bag over the mean of the model's probabilities; larger bags are larger.",
-        f"Scatter plot of bags. {display}",
-    )
 
 
 def _worst_bags(found: MonitoringResult) -> NumberTable:

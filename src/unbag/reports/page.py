@@ -1,18 +1,22 @@
 """One HTML page that needs nothing else: no network, no fonts, no scripts.
 
-All text passes through `_text` or `_name`, which escape it; pictures are images within the page.
+Elements are made by `_tag`, which escapes all text; pictures are images within the page.
 """
 
 from __future__ import annotations
 
 import html
+import os
 import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
+from unbag._files import check_place, write_whole
+from unbag._provenance import provenance, versions_line
 from unbag._text import counted, shown
 from unbag.reports.drawing import FIGURE_SIZE, draw_svg
 
@@ -56,15 +60,6 @@ class Tile:
     kind: FindingKind = "plain"
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a page was made by."""
-
-    command: str | None
-    model: str
-    versions: str
-
-
 @dataclass(frozen=True, eq=False)
 class Section:
     """One question about the fit, and its answer."""
@@ -88,21 +83,50 @@ class Section:
 
 # Nothing is loaded and nothing is run, whatever a name in the data may say.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-_LABELS = {"warning": "Warning", "note": "Note", "good": "Good"}
 
 
-def make_page(
-    title: str,
-    facts: Sequence[tuple[str, str]],
-    tiles: Sequence[Tile],
-    sections: Sequence[Section],
-    origin: Origin,
-) -> str:
-    """Put a report on a page."""
-    style = files("unbag.reports").joinpath("page.css").read_text(encoding="utf-8")
-    parts = [_header(title, facts), _tiles(tiles), _overview(sections), *map(_section, sections)]
-    body = "\n".join([*parts, _origin(origin)])
-    return f"""<!DOCTYPE html>
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Page:
+    """Sections below a title, a few facts and numbers, and above what made the page."""
+
+    title: str
+    sections: tuple[Section, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+    tiles: tuple[Tile, ...] = ()
+    command: str | None = None
+    model: str = ""
+    origin: dict[str, str] = field(default_factory=provenance)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Everything that the page warns of."""
+        return tuple(text for section in self.sections for text in section.warnings)
+
+    def to_html(self) -> str:
+        """Return one self-contained HTML page, without scripts and without links to elsewhere."""
+        style = files("unbag.reports").joinpath("page.css").read_text(encoding="utf-8")
+        facts = [
+            _tag("div", _tag("dt", key), _tag("dd", _name(value)))
+            for key, value in (*self.facts, ("Date", self.origin["date"]))
+        ]
+        tiles = [
+            _tag(
+                "li",
+                _tag("span", tile.label),
+                _tag("strong", tile.value),
+                _tag("span", tile.detail),
+                class_=tile.kind,
+            )
+            for tile in self.tiles
+        ]
+        body = [
+            _tag("header", _tag("h1", _name(self.title)), _tag("dl", *facts, class_="facts")),
+            _tag("ul", *tiles, class_="tiles"),
+            _tag("nav", _tag("ul", *map(_link, self.sections)), aria_label="Contents"),
+            *map(_section, self.sections),
+            self._footer(),
+        ]
+        return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -111,111 +135,131 @@ def make_page(
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="unbag">
 <link rel="icon" href="data:,">
-<title>{_text(title)}</title>
+{_tag("title", self.title)}
 <style>
 {style}</style>
 </head>
 <body>
-<main>
-{body}
-</main>
+{_tag("main", *body)}
 </body>
 </html>
 """
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page; a file of that name is replaced at once, or not at all.
 
-def _text(text: str) -> str:
-    return html.escape(shown(text))
+        Parameters
+        ----------
+        path : str or path
+            Name of the file.
+
+        Returns
+        -------
+        path : pathlib.Path
+            The path.
+        """
+        return write_whole(check_place(path), self.to_html())
+
+    def _footer(self) -> _Html:
+        made_by = {
+            "The command": self.command,
+            "The model": re.sub(r" at 0x[0-9a-f]+", "", self.model),
+        }
+        lines = [
+            _tag("pre", *_lines(text), tabindex="0", aria_label=label)
+            for label, text in made_by.items()
+            if text
+        ]
+        versions = f"{versions_line(self.origin)}; {self.origin['machine']}"
+        title = _tag("h2", "How this page was made")
+        return _tag("footer", title, *lines, _tag("p", versions), id="origin")
+
+    def __str__(self) -> str:
+        return "\n\n".join([shown(self.title), *map(str, self.sections)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        style = "width:100%;height:40rem;border:0"
+        return _tag(
+            "iframe", srcdoc=_Html(self.to_html()), sandbox="", title=self.title, style=style
+        )
 
 
-def _name(text: str) -> str:
+class _Html(str):
+    """What is HTML already."""
+
+    __slots__ = ()
+
+
+def _tag(name: str, *inside: str, **attributes: str) -> _Html:
+    """Write an element; text in it, and in its attributes, is escaped."""
+    words = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_plain(value))}"'
+        for key, value in attributes.items()
+    )
+    body = "".join(x if isinstance(x, _Html) else html.escape(shown(x)) for x in inside)
+    return _Html(f"<{name}{words}>" if name == "img" else f"<{name}{words}>{body}</{name}>\n")
+
+
+def _plain(value: str) -> str:
+    return value if isinstance(value, _Html) else shown(value)
+
+
+def _name(text: str) -> _Html:
     """Text of the user, isolated so that its writing direction changes nothing around it."""
-    return f"<bdi>{_text(text)}</bdi>"
+    return _Html(_tag("bdi", text).rstrip())
 
 
-def _header(title: str, facts: Sequence[tuple[str, str]]) -> str:
-    entries = "".join(f"<div><dt>{_text(k)}</dt><dd>{_name(v)}</dd></div>" for k, v in facts)
-    return f'<header>\n<h1>{_name(title)}</h1>\n<dl class="facts">{entries}</dl>\n</header>'
+def _lines(text: str) -> list[_Html]:
+    return [_Html(html.escape(shown(line)) + "\n") for line in text.split("\n")]
 
 
-def _tiles(tiles: Sequence[Tile]) -> str:
-    boxes = "".join(
-        f'<li class="{tile.kind}"><span class="label">{_text(tile.label)}</span>'
-        f'<strong>{_text(tile.value)}</strong><span class="detail">{_text(tile.detail)}</span></li>'
-        for tile in tiles
-    )
-    return f'<ul class="tiles">{boxes}</ul>'
+def _link(section: Section) -> _Html:
+    """A link to a section, with the number of warnings in it."""
+    n = len(section.warnings)
+    mark = [_tag("span", counted(n, "warning"), class_="mark")] if n else []
+    return _tag("li", _tag("a", section.title, href=f"#{section.key}"), *mark)
 
 
-def _overview(sections: Sequence[Section]) -> str:
-    """Links to all sections, with the number of warnings in each."""
-    links = []
-    for section in sections:
-        n = len(section.warnings)
-        mark = f' <span class="mark">{_text(counted(n, "warning"))}</span>' if n else ""
-        links.append(f'<li><a href="#{section.key}">{_text(section.title)}</a>{mark}</li>')
-    return f'<nav aria-label="Contents"><ul>{"".join(links)}</ul></nav>'
+def _section(section: Section) -> _Html:
+    words = [*map(_finding, section.findings)]
+    pictures = [_tag("div", *map(_picture, section.pictures), class_="pictures")]
+    tables = [_tag("div", *map(_table, section.tables), class_="tables")] if section.tables else []
+    if len(section.pictures) == 1:  # beside its text, where there is room
+        body = [_tag("div", _tag("div", *words, *tables), *pictures, class_="columns")]
+    else:
+        body = [*words, *(pictures if section.pictures else []), *tables]
+    return _tag("section", _tag("h2", section.title), *body, id=section.key)
 
 
-def _section(section: Section) -> str:
-    words = "\n".join(map(_finding, section.findings))
-    pictures = "".join(map(_picture, section.pictures))
-    evidence = f'<div class="pictures">{pictures}</div>' if pictures else ""
-    tables = "".join(_table(table) for table in section.tables)
-    facts = f'<div class="tables">{tables}</div>' if tables else ""
-    # a single picture and its text are two columns, where there is room
-    one = len(section.pictures) == 1
-    body = (
-        f'<div class="columns"><div>{words}\n{facts}</div>\n{evidence}</div>'
-        if one
-        else f"{words}\n{evidence}\n{facts}"
-    )
-    return f'<section id="{section.key}">\n<h2>{_text(section.title)}</h2>\n{body}\n</section>'
-
-
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding) -> _Html:
     if finding.kind == "plain":
-        return f"<p>{_text(finding.text)}</p>"
-    role = ' role="note"' if finding.kind == "warning" else ""
-    label = _LABELS[finding.kind]
-    return f'<p class="box {finding.kind}"{role}><b>{label}.</b> {_text(finding.text)}</p>'
+        return _tag("p", finding.text)
+    label = [] if finding.kind == "good" else [_tag("b", f"{finding.kind.capitalize()}.")]
+    return _tag("p", *label, finding.text, class_=f"box {finding.kind}")
 
 
-def _picture(picture: Picture) -> str:
+def _picture(picture: Picture) -> _Html:
     svg = b64encode(draw_svg(picture.draw, picture.size).encode()).decode()
-    return (
-        f'<figure><img class="picture" alt="{_text(picture.alt)}" '
-        f'src="data:image/svg+xml;base64,{svg}">'
-        f"<figcaption>{_text(picture.caption)}</figcaption></figure>"
+    source = f"data:image/svg+xml;base64,{svg}"
+    image = _tag("img", class_="picture", alt=picture.alt, src=source)
+    return _tag("figure", image, _tag("figcaption", picture.caption))
+
+
+def _table(table: NumberTable) -> _Html:
+    heads = [_tag("th", _name(cell), scope="col") for cell in table.header]
+    rows = [
+        _tag(
+            "tr",
+            _tag("th", _name(first), scope="row"),
+            *(_tag("td", _name(cell)) for cell in cells),
+        )
+        for first, *cells in table.rows
+    ]
+    whole = _tag("table", _tag("thead", _tag("tr", *heads)), _tag("tbody", *rows))
+    caption = _tag("p", table.caption, class_="caption")
+    scroll = _tag(
+        "div", whole, class_="scroll", tabindex="0", role="region", aria_label=table.caption
     )
-
-
-def _table(table: NumberTable) -> str:
-    head = "".join(f'<th scope="col">{_name(cell)}</th>' for cell in table.header)
-    rows = "".join(
-        f'<tr><th scope="row">{_name(row[0])}</th>'
-        + "".join(f"<td>{_name(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in table.rows
-    )
-    caption = _text(table.caption)
-    return (
-        f'<div class="table"><p class="caption">{caption}</p>'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
-        f'<table aria-label="{caption}"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        "</div></div>"
-    )
-
-
-def _origin(origin: Origin) -> str:
-    model = re.sub(r" at 0x[0-9a-f]+", "", origin.model)
-    command = "" if origin.command is None else _lines(origin.command, "The command")
-    return (
-        f'<footer id="origin">\n<h2>How this page was made</h2>\n{command}'
-        f"{_lines(model, 'The model')}<p>{_text(origin.versions)}</p>\n</footer>"
-    )
-
-
-def _lines(text: str, label: str) -> str:
-    lines = "\n".join(_text(line) for line in text.split("\n"))
-    return f'<pre tabindex="0" aria-label="{label}">{lines}</pre>\n'
+    return _tag("div", caption, scroll, class_="table")

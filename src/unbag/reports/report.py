@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-import html
 import os
 import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from unbag._files import check_place, write_whole
-from unbag._provenance import provenance, versions_line
+from unbag._files import check_place
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation import Evaluation, cross_val_evaluate
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.model_selection.fitted import last_step
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.drawing import Display, make_axes_available
-from unbag.reports.importance import ImportanceDisplay, importance_section
-from unbag.reports.label_shift import LabelShiftDisplay
-from unbag.reports.page import Finding, Origin, Section, Tile, make_page
-from unbag.reports.performance import (
+from unbag.reports.calibration import CalibrationDisplay
+from unbag.reports.drawing import make_axes
+from unbag.reports.effects import EffectsDisplay
+from unbag.reports.importance import ImportanceDisplay
+from unbag.reports.label_shift import LabelShiftDisplay, show_test
+from unbag.reports.page import Finding, Page
+from unbag.reports.roc import RocDisplay
+from unbag.reports.sections import (
+    bags_section,
+    bags_tile,
+    columns_section,
+    learners_section,
     performance_section,
     performance_tiles,
     reliability_section,
-    show_reliability,
     verdict_section,
     verdict_tile,
 )
-from unbag.reports.roc import RocDisplay
-from unbag.reports.sections import (
-    assumption_section,
-    bags_section,
-    bags_tile,
-    effect_findings,
-    learners_section,
-)
+
+# Effects of columns on the page, and columns of the model beyond which none is computed.
+_EFFECTS, _MOST_COLUMNS = 6, 200
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Report:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Report(Page):
     """What `model_report` found; printing it shows the sentences.
 
     Attributes
@@ -61,52 +61,13 @@ class Report:
         The pictures, each with its ``plot()`` and ``frame()``.
     sections : tuple of Section
         The parts of the page.
+    facts, tiles, command, model, origin
+        What stands above and below them.
     """
 
-    title: str
     estimator: Any
     evaluation: Evaluation
-    displays: dict[str, Display]
-    sections: tuple[Section, ...]
-    _facts: tuple[tuple[str, str], ...]
-    _tiles: tuple[Tile, ...]
-    _origin: Origin
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Everything that the report warns of."""
-        return tuple(text for section in self.sections for text in section.warnings)
-
-    def to_html(self) -> str:
-        """Return one self-contained HTML page, without scripts and without links to elsewhere."""
-        return make_page(self.title, self._facts, self._tiles, self.sections, self._origin)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page; a file of that name is replaced at once, or not at all.
-
-        Parameters
-        ----------
-        path : str or path
-            Name of the file.
-
-        Returns
-        -------
-        path : pathlib.Path
-            The path.
-        """
-        return write_whole(check_place(path), self.to_html())
-
-    def __str__(self) -> str:
-        return "\n\n".join([shown(self.title), *map(str, self.sections)])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.to_html())
-        return (
-            f'<iframe srcdoc="{page}" sandbox title="{html.escape(shown(self.title))}" '
-            'style="width:100%;height:40rem;border:0"></iframe>'
-        )
+    displays: dict[str, Any]
 
 
 def model_report(
@@ -162,7 +123,7 @@ def model_report(
     >>> report.to_html().startswith("<!DOCTYPE html>")
     True
     """
-    make_axes_available()
+    make_axes(None)  # refuses at once where matplotlib is missing
     if path is not None:
         check_place(path)
     model = _fitted(estimator, X, y)
@@ -189,62 +150,53 @@ def make_report(
 
     Without folds, the evaluation is one of new bags, and training is left out.
     """
-    make_axes_available()
+    make_axes(None)
     bags = check_bag_target(y)
     with warnings.catch_warnings():
         # the page says so
         warnings.simplefilter("ignore", UserWarning)
         information = effective_sample_size(y)
-    displays: dict[str, Display] = {}
+    displays: dict[str, Any] = {}
     roc = None
     if evaluation.roc is not None:
         displays["roc"] = roc = RocDisplay.from_evaluation(evaluation, labels)
     displays["bags"] = shape = BagsDisplay(bags, information)
     tests = _show_checks(y, evaluation)
     displays |= {f"assumption, {d.feature}": d for d in tests}
-    reliability = show_reliability(y, evaluation, model)
+    reliability = _show_reliability(y, evaluation, model)
     importance: ImportanceDisplay | str
     try:
         importance = ImportanceDisplay.from_estimator(model, X, y, feature_names=feature_names)
     except ValueError as error:
         importance = str(error)
-    found = {"reliability": reliability, "importance": importance}
-    displays |= {name: one for name, one in found.items() if not isinstance(one, str)}
+    effects = _show_effects(model, X, feature_names)
+    found = {"reliability": reliability, "importance": importance, "effects": effects}
+    displays |= {name: one for name, one in found.items() if not isinstance(one, str | None)}
     training = evaluation.fold is not None
-    effects = effect_findings(last_step(model), bags) if training else []
     performance = performance_section(evaluation, bags, roc, labels)
     if training and not getattr(last_step(model), "converged_", True):
         text = "The fit did not converge; raise max_iter, or scale the columns."
         findings = (*performance.findings, Finding(text, "warning"))
         performance = replace(performance, findings=findings)
     sections = [
-        verdict_section(evaluation),
-        assumption_section(evaluation, tests, effects),
+        verdict_section(evaluation, tests, model, bags),
         performance,
+        columns_section(effects, importance, model),
         reliability_section(reliability),
-        importance_section(importance),
         bags_section(shape),
     ]
     if training and (learners := learners_section(last_step(model))) is not None:
         sections.append(learners)
-    origin = provenance()
     return Report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
         estimator=model,
         evaluation=evaluation,
         displays=displays,
         sections=tuple(sections),
-        _facts=_facts(bags, X, evaluation, model, origin),
-        _tiles=(
-            verdict_tile(evaluation),
-            *performance_tiles(evaluation),
-            bags_tile(information),
-        ),
-        _origin=Origin(
-            command=command,
-            model=repr(model),
-            versions=f"{versions_line(origin)}; {origin['machine']}; {origin['date']}",
-        ),
+        facts=_facts(bags, X, evaluation, model),
+        tiles=(verdict_tile(evaluation), *performance_tiles(evaluation), bags_tile(information)),
+        command=command,
+        model=repr(model),
     )
 
 
@@ -258,9 +210,7 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
     return clone(estimator).fit(X, y)
 
 
-def _facts(
-    bags: Bags, X: Any, evaluation: Evaluation, model: Any, origin: dict[str, str]
-) -> tuple[tuple[str, str], ...]:
+def _facts(bags: Bags, X: Any, evaluation: Evaluation, model: Any) -> tuple[tuple[str, str], ...]:
     columns = np.shape(X)[1] if len(np.shape(X)) == 2 else None
     n_bags = int((~bags.labelled).sum())
     n_labelled = int(bags.sizes[bags.labelled].sum())
@@ -282,7 +232,45 @@ def _facts(
     facts.append(("Classes", shares + (", …" if bags.n_classes > 6 else "")))
     if evaluation.fold is not None:
         facts.append(("Folds", whole(evaluation.fold.max() + 1)))
-    return (*facts, ("Date", origin["date"]))
+    return tuple(facts)
+
+
+def _show_effects(model: Any, X: Any, feature_names: ArrayLike | None) -> EffectsDisplay | None:
+    """Show the strongest effects of a mixed model with a posterior; None of any other."""
+    if getattr(last_step(model), "n_features_in_", np.inf) > _MOST_COLUMNS:
+        return None
+    try:
+        display = EffectsDisplay.from_estimator(model, X, feature_names=feature_names)
+    except ValueError:
+        return None
+    strongest = sorted(display.effects, key=lambda effect: -np.ptp(effect.log_odds))
+    return replace(display, effects=tuple(strongest[:_EFFECTS]))
+
+
+def _held_out_probabilities(y: Any, evaluation: Evaluation, model: Any) -> NDArray[np.float64]:
+    """Probabilities of every row by a model that did not see its bag, at the prior of the bags."""
+    last = last_step(model)
+    if evaluation.log_odds is None:
+        raise ValueError(
+            f"{type(last).__name__} gives scores and no probabilities; "
+            "a classifier whose scores are log-odds, such as LLPClassifier, gives both."
+        )
+    scores = evaluation.log_odds
+    table = scores[:, None] * [0.0, 1.0] if scores.ndim == 1 else scores
+    found: NDArray[np.float64] = softmax(table, axis=1)
+    prior = getattr(last, "class_prior_", None)
+    shares = check_bag_target(y).class_shares
+    return found if prior is None else adjust_probabilities(found, prior, shares)
+
+
+def _show_reliability(y: Any, evaluation: Evaluation, model: Any) -> CalibrationDisplay | str:
+    """Compare probabilities with the bags, or say why that is not possible."""
+    if evaluation.verdict.assumption in ("covariate_shift", "sensitivity"):
+        return "the calibration curve rests on label shift, which these bags reject."
+    try:
+        return CalibrationDisplay.from_data(y, _held_out_probabilities(y, evaluation, model))
+    except ValueError as error:
+        return str(error)
 
 
 def _show_checks(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
@@ -291,6 +279,6 @@ def _show_checks(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
     for check in evaluation.rows.checks:
         columns, test = check.worst_column, check.test
         if columns is not None and not isinstance(test, str):
-            name = str(columns.names[0]) if len(columns.names) == 1 else None
-            found.append(LabelShiftDisplay.of_test(columns, y, test, name))
+            name = str(columns.names[0]) if len(columns.names) == 1 else test.worst_feature
+            found.append(show_test(columns, y, test, name))
     return found

@@ -13,11 +13,11 @@ from unbag._optional import make_frame
 from unbag._text import percent
 from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.curves import RocBand
-from unbag.reports.drawing import BLUE, GREY, SinglePicture, add_legend
+from unbag.reports.drawing import BLUE, GREY, Display, add_legend
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RocDisplay(SinglePicture):
+class RocDisplay(Display):
     """A label-free ROC curve, and the true one where labels are known for comparison.
 
     Attributes
