@@ -59,7 +59,7 @@ class Study:
     title : str
         Heading of the page.
     keys : sequence of str
-        Arguments of ``measure`` that tell tasks apart; they stand in every row.
+        Arguments of ``measure`` that identify a task; they stand in every row.
     tasks : callable
         Options -> keyword arguments of ``measure``, one mapping for each task.
     measure : callable
@@ -125,7 +125,7 @@ class Study:
 
 
 def measure_task(study: Study, task: Task) -> list[Row]:
-    """Rows of a task, with what tells it apart, the machine and the versions."""
+    """Rows of a task, with its keys, the machine and the versions."""
     found = study.measure(**task)
     rows = [found] if isinstance(found, dict) else found
     own = {key: task[key] for key in study.keys}

@@ -1,4 +1,4 @@
-"""Clusters whose chances fit the bags."""
+"""Clusters whose probabilities fit the bags."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.optimize import lsq_linear
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag_bench.methods import ClusterClassifier
-from unbag_bench.methods.clusters import cluster_chances
+from unbag_bench.methods.clusters import cluster_probabilities
 
 
 def make_clusters(n_bags=20, size=40, n_clusters=3, random_state=0):
@@ -25,7 +25,7 @@ def test_chances_are_those_of_bounded_least_squares():
     bags = check_bag_target(bag_target(bag, share[bag]))
     M = np.stack([np.bincount(cluster[bag == b], minlength=3) / 40 for b in range(20)])
     expected = lsq_linear(M, share, bounds=(0, 1), tol=1e-12).x
-    found = cluster_chances(bags, cluster, 3)
+    found = cluster_probabilities(bags, cluster, 3)
     np.testing.assert_allclose(found[:, 1], expected, atol=1e-3)
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
@@ -34,14 +34,14 @@ def test_bags_made_of_pure_clusters_are_told_apart():
     bag, cluster, _ = make_clusters(n_clusters=4)
     labels = np.array([0, 1, 2, 1])[cluster]
     shares = np.stack([np.bincount(labels[bag == b], minlength=3) / 40 for b in range(20)])
-    found = cluster_chances(check_bag_target(bag_target(bag, shares[bag])), cluster, 4)
+    found = cluster_probabilities(check_bag_target(bag_target(bag, shares[bag])), cluster, 4)
     np.testing.assert_allclose(found, np.eye(3)[[0, 1, 2, 1]], atol=1e-3)
 
 
 def test_labels_give_the_shares_of_classes_in_clusters():
     rng = np.random.default_rng(0)
     cluster, labels = rng.integers(0, 3, size=500), rng.integers(0, 2, size=500)
-    found = cluster_chances(check_bag_target(labels), cluster, 3)
+    found = cluster_probabilities(check_bag_target(labels), cluster, 3)
     expected = [labels[cluster == k].mean() for k in range(3)]
     np.testing.assert_allclose(found[:, 1], expected, atol=1e-3)
 

@@ -86,7 +86,7 @@ def test_pure_bags_give_the_inner_classifier_itself(estimator):
         np.testing.assert_allclose(model.decision_function(X), expected)
         balanced = EMClassifier(estimator, class_prior="balanced").fit(X, y)
         np.testing.assert_allclose(balanced.decision_function(X), expected - shift)
-        # at the shares it was trained at, the chances are those of the inner classifier
+        # at the shares it was trained at, the probabilities are those of the inner classifier
         again = model.predict_proba(X, [1 - labels.mean(), labels.mean()])
         np.testing.assert_allclose(again, chance, atol=1e-8)
     assert set(EMClassifier(estimator).fit(X, names).predict(X)) == {"no", "yes"}
@@ -161,7 +161,7 @@ def test_three_classes_end_where_the_gradient_vanishes():
     slope = slope_of_likelihood(y)
     at_shares = model.decision_function(X).T
     at_end, at_start = slope(at_shares), slope(np.zeros((3, len(X))))
-    # nearly, as chances by the saddle point are brought into [0, 1]
+    # nearly, as probabilities by the saddle point are brought into [0, 1]
     assert np.abs(at_end @ X).max() < 0.02 * np.abs(at_start @ X).max()
     # and says which class is which, nearly as well as labels would
     by_labels = EMClassifier(EXACT).fit(X, THREE.labels)

@@ -296,7 +296,7 @@ class TestCountMoments:
         np.testing.assert_allclose(up_to[1] - up_to[0], 6 * count, rtol=1e-8)
 
     def test_large_bags_keep_their_digits(self):
-        """Against sums over the counts, whose chances come row by row."""
+        """Against sums over the counts, whose probabilities come row by row."""
         bags = make_bags([[400, 100], [350, 150]])
         f = 2 * some_scores(bags)[0]
         expected = 0.0
@@ -425,10 +425,10 @@ def test_gradient_of_the_counts_is_chance_less_posterior():
 
 @pytest.mark.parametrize("off", [16, 64])
 def test_confident_and_wrong_counts_keep_their_likelihood(off):
-    """128 rows, half of them sure to be positive: an FFT of their chances loses the tail."""
+    """128 rows, half of them sure to be positive: an FFT of their probabilities loses the tail."""
     n, k = 128, 64 + off
     p = np.where(np.arange(n) < 64, 1 - 1e-3, 1e-3)
-    # chances of the counts row by row, as logarithms
+    # probabilities of the counts row by row, as logarithms
     logs = np.full(n + 1, -np.inf)
     logs[0] = 0.0
     for chance in p:

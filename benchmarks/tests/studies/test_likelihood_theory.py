@@ -77,18 +77,18 @@ def test_figures_of_the_page():
 # --- the saddle point ---------------------------------------------------------------------------
 
 
-def exact_chance(chances, count):
+def exact_chance(probabilities, count):
     """Pr(K = count) by convolution."""
-    table = np.zeros(len(chances) + 1)
+    table = np.zeros(len(probabilities) + 1)
     table[0] = 1.0
-    for j, chance in enumerate(chances):
+    for j, chance in enumerate(probabilities):
         table[1 : j + 2] = table[1 : j + 2] * (1 - chance) + table[: j + 1] * chance
         table[0] *= 1 - chance
     return table[count]
 
 
 def tilted(scores, count):
-    """Chances of the scores after the shift that makes them add up to the count."""
+    """Probabilities of the scores after the shift that makes them add up to the count."""
     low, high = -40.0, 40.0
     for _ in range(80):
         middle = (low + high) / 2

@@ -30,10 +30,10 @@ def test_slopes_of_all_methods_are_those_of_the_rows(row):
         assert slope == pytest.approx(row["slopes"][name][0], rel=tolerance), name
 
 
-@pytest.mark.parametrize("world", ["looks", "odds", "classes"])
-def test_slopes_without_effects_are_those_of_the_rows(world):
-    row = next(r for r in rows_of("slopes") if (r["world"], r["times"]) == (world, 1))
-    found = slopes.run_one(world, row["kind"], row["size"], 1, 2)["slopes"]
+@pytest.mark.parametrize("shift", ["label shift", "covariate shift", "classes"])
+def test_slopes_without_effects_are_those_of_the_rows(shift):
+    row = next(r for r in rows_of("slopes") if (r["shift"], r["times"]) == (shift, 1))
+    found = slopes.run_one(shift, row["kind"], row["size"], 1, 2)["slopes"]
     np.testing.assert_allclose(found, row["slopes"][:2], rtol=0.02)
 
 
@@ -51,7 +51,7 @@ def test_another_concept_is_found(monkeypatch):
 
 
 def test_intervals_of_groups_are_measured():
-    found = group_intervals.measure("looks", "posterior", 30, 1)
+    found = group_intervals.measure("label shift", "posterior", 30, 1)
     assert set(found["held"]) == set(group_intervals.GROUPS)
     assert all(0 < width < 1 for width in found["width"].values())
 

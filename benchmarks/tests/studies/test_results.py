@@ -9,7 +9,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from unbag._provenance import PACKAGES
@@ -21,6 +20,7 @@ from unbag.paper.tables import comparisons, markdown_tables, rows_as_csv
 from unbag_bench import cli
 from unbag_bench.cli import load_study, study_names
 from unbag_bench.study import RESULTS_VARIABLE, Study, measure_task, results_folder, table
+from unbag_bench.suites import reproduce
 
 ROOT = Path(__file__).parents[3]
 RESULTS = results_folder()
@@ -88,20 +88,19 @@ def test_commands_of_the_reproduction_make_its_rows():
             assert {task.name for task in paper_tasks(options)} == rows, command
 
 
-def test_figures_of_the_default_are_those_of_the_rows():
-    found = defaultdict(list)
-    for row in read_rows(RESULTS / "reproduce"):
-        if (row["method"], row["table"], row["sampling"]) == ("likelihood", 1, "paper"):
-            found[row["dataset"], row["low"], row["bag_size"]].append(row["auc"])
-    shown = {}
-    for line in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8").splitlines():
-        name, proportions, *cells = [cell.strip() for cell in line.strip("|").split("|")] + [""]
-        if proportions.startswith("["):
-            low = {"[0, ½]": 0.0, "[½, 1]": 0.5}[proportions]
-            sizes = zip((8, 32, 128, 512), cells, strict=False)
-            shown |= {(name.lower(), low, size): float(cell.split()[0]) for size, cell in sizes}
-    assert len(shown) == 16
-    assert shown == {cell: round(np.mean(auc), 3) for cell, auc in found.items()}
+@pytest.mark.parametrize("page", ["REPRODUCTION", "SUITES"])
+def test_commands_on_pages_are_known(page):
+    text = (ROOT / "benchmarks" / f"{page}.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    suites = argparse.ArgumentParser()
+    reproduce.add_options(suites)
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line, comments=True)
+        if program == "unbag":
+            make_parser({"paper"}).parse_args(arguments)
+        else:
+            assert (program, arguments[0]) == ("unbag-bench", "reproduce")
+            suites.parse_args(arguments[1:])
 
 
 def test_pages_that_the_library_refers_to_exist():

@@ -63,10 +63,10 @@ def test_scores_of_several_classes_are_means_over_them(images):
     row = run_suite_task(SuiteTask("images", SET, 0, "easyllp"), images)
     model = METHODS["easyllp"].make().fit(data.X, data.y)
     truth, found = data.labels_test, model.predict(data.X_test)
-    chances = model.predict_proba(data.X_test)
+    probabilities = model.predict_proba(data.X_test)
     each = [f1_score(truth == c, found == c) for c in range(10)]
     assert row["f1"] == pytest.approx(np.mean(each))
-    each = [roc_auc_score(truth == c, chances[:, c]) for c in range(10)]
+    each = [roc_auc_score(truth == c, probabilities[:, c]) for c in range(10)]
     assert row["auc"] == pytest.approx(np.mean(each))
 
 

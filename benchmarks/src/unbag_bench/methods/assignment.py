@@ -5,15 +5,15 @@ The labels of a bag must have its count k_b. Among those that do, or their relax
 
     exact      the labels that fit best, the k_b largest scores: min_Y Σ_j ℓ(f_j, Y_j),
     transport  min_Y Σ_j [ℓ(f_j, Y_j) − H(Y_j)], with H the entropy: Y_j = σ(f_j + θ_b), which is
-               where Sinkhorn's iterations on the chances end,
+               where Sinkhorn's iterations on the probabilities end,
     worst      the labels that fit worst: max_Y Σ_j [ℓ(f_j, Y_j) + τ H(Y_j)]; with τ = 0 the k_b
                smallest scores, whose kinks no solver likes, here with τ = .1,
 
 with ℓ(f, Y) = log(1 + e^f) − Y f, the logistic loss. In all of them the gradient with respect to
 f_j is p_j − Y_j, that of the loss of labels that are held: so to minimise such a function is to
 train on pseudo-labels that are always up to date. *Exact* is AMM^min, and the pseudo-labels of
-LLP-DC, *worst* AMM^max, and *transport* the pseudo-labels of ROT. The last is also what the saddle
-point has for −log Pr(K_b = k_b) without the chance of tilted rows to hit their mean
+LLP-DC, *worst* AMM^max, and *transport* the pseudo-labels of ROT. The last is also what the
+saddlepoint approximation has for −log Pr(K_b = k_b) without the probability that tilted rows hit their mean
 (`unbag.observations.saddlepoint`).
 """
 
@@ -28,7 +28,7 @@ from unbag.bags.bags import Bags
 from unbag.observations.losses import LogisticLoss
 from unbag.observations.saddlepoint import LARGEST_SCORE, TiltSearch, tilted_probabilities
 from unbag.paper.proportion_risk import equal_sizes
-from unbag_bench.methods.bag_rows import BagRows, chances
+from unbag_bench.methods.bag_rows import BagRows, probabilities
 
 Assignment = Literal["exact", "transport", "worst"]
 
@@ -103,7 +103,7 @@ class AssignmentRisk:
         f = self._rows.gather(scores)
         value, labels = self._evaluate(f[:, 0, :], problem)
         weight = self._rows.segments.spread(self._rows.parts(problem) / self._sizes)
-        slopes = weight[:, None, :] * (chances(f) - labels[:, None, :])
+        slopes = weight[:, None, :] * (probabilities(f) - labels[:, None, :])
         return value, self._rows.put_back(slopes, scores)
 
     def _evaluate(self, f: Array, problem: Ints) -> tuple[Floats, Array]:

@@ -65,14 +65,14 @@ class BagRows:
         return slopes if self._in_order else np.take(slopes, self._back, axis=2)
 
 
-def chances(scores: Array) -> Array:
+def probabilities(scores: Array) -> Array:
     """Probabilities of the second of two classes, or of all: like the scores."""
     link = LogisticLoss() if scores.shape[1] == 1 else SoftmaxLoss()
     return link.probability(scores)
 
 
 def to_scores(p: Array, by_chance: Array) -> Array:
-    """Derivatives by scores from those by chances."""
+    """Derivatives by scores from those by probabilities."""
     if p.shape[1] == 1:
         return by_chance * p * (1.0 - p)
     mean = np.sum(p * by_chance, axis=1, keepdims=True)

@@ -1,11 +1,11 @@
-"""Clusters first, classes later: k-means, and the chances of clusters that fit the bags best.
+"""Clusters first, classes later: k-means, and the probabilities of clusters that fit the bags best.
 
 Clustering sees no proportions. With M_bk the share of cluster k in bag b, the bags then tell the
-chances of the classes in every cluster,
+probabilities of the classes in every cluster,
 
     minimise Σ_b n_b |γ_b − Σ_k M_bk μ_k|² + r Σ_k |μ_k − q|²,    μ_k a distribution over classes,
 
-where the small r settles what bags leave open. An instance has the chances of its cluster. That is
+where the small r settles what bags leave open. An instance has the probabilities of its cluster. That is
 the idea of Chen et al. (2009) and of Stolpe and Morik (2011), who search weights of features by an
 evolutionary algorithm as well; here bags held out choose the number of clusters.
 """
@@ -26,16 +26,16 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_grid
 
-# r, in rows; and what chances must sum to one by.
+# r, in rows; and what probabilities must sum to one by.
 _RIDGE = 1e-2
 _SUM_WEIGHT = 1e3
 
-# Chances of 0 and 1 have no odds.
+# Probabilities of 0 and 1 have no odds.
 _SMALLEST_CHANCE = 1e-6
 
 
 class ClusterClassifier(LogOddsClassifier):
-    """K-means, and the chances of clusters that fit the proportions of bags best.
+    """K-means, and the probabilities of clusters that fit the proportions of bags best.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class ClusterClassifier(LogOddsClassifier):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Find clusters, and the chances of classes in them."""
+        """Find clusters, and the probabilities of classes in them."""
         X, bags = self._check_Xy(X, y)
         grid = check_grid(np.atleast_1d(self.n_clusters), "n_clusters")
         numbers = np.unique(np.minimum(grid, X.shape[0]))
@@ -120,7 +120,7 @@ class ClusterClassifier(LogOddsClassifier):
         self.cluster_errors_ = np.array([error for error, *_ in found])
         _, self.n_clusters_, self.clusters_, cluster = min(found, key=lambda one: one[:2])
         self.n_iter_ = int(self.clusters_.n_iter_)
-        self.chances_ = cluster_chances(bags, cluster, self.n_clusters_)
+        self.chances_ = cluster_probabilities(bags, cluster, self.n_clusters_)
         return self
 
     def _cluster(self, X: Any, number: int, seed: int) -> KMeans:
@@ -138,30 +138,30 @@ class ClusterClassifier(LogOddsClassifier):
         return scores[self.clusters_.predict(X)].T
 
 
-def cluster_chances(bags: Bags, cluster: Ints, n_clusters: int) -> Floats:
-    """Chances μ of classes (n_clusters, n_classes) that fit the proportions of bags best."""
+def cluster_probabilities(bags: Bags, cluster: Ints, n_clusters: int) -> Floats:
+    """Probabilities μ of classes (n_clusters, n_classes) that fit the proportions of bags best."""
     units = bags.with_labelled_rows_apart()[0]
     M, C = _shares(units, cluster, n_clusters), bags.n_classes
     weighed = units.sizes[:, None] * M
     normal = weighed.T @ M + _RIDGE * np.eye(n_clusters)
     aim = weighed.T @ units.clipped_proportions + _RIDGE * bags.class_shares
     root = np.linalg.cholesky(normal)
-    # all classes at once, that chances can be made to sum to one
+    # all classes at once, that probabilities can be made to sum to one
     lines = np.kron(np.eye(C), root.T)
     right = np.linalg.solve(root, aim).T.reshape(-1)
     weight = _SUM_WEIGHT * np.sqrt(np.trace(normal) / n_clusters)
     sums = np.kron(np.ones((1, C)), weight * np.eye(n_clusters))
     found = nnls(np.vstack([lines, sums]), np.append(right, np.full(n_clusters, weight)))[0]
-    chances: Floats = found.reshape(C, n_clusters).T
-    return chances / chances.sum(axis=1, keepdims=True)
+    probabilities: Floats = found.reshape(C, n_clusters).T
+    return probabilities / probabilities.sum(axis=1, keepdims=True)
 
 
 def _held_out_error(bags: Bags, out: Any, cluster: Ints, n_clusters: int) -> float:
     """Part of the mean error of proportions that the bags of a fold have."""
     kept, rows = bags.take(~out)
-    chances = cluster_chances(kept, cluster[rows], n_clusters)
+    probabilities = cluster_probabilities(kept, cluster[rows], n_clusters)
     others, rows = bags.take(out)
-    off = _shares(others, cluster[rows], n_clusters) @ chances - others.clipped_proportions
+    off = _shares(others, cluster[rows], n_clusters) @ probabilities - others.clipped_proportions
     return float(others.sizes @ np.abs(off).sum(axis=1) / 2 / bags.sizes.sum())
 
 

@@ -5,7 +5,7 @@ hypergeometric distribution
 
     t_r(a) = C(k, a) C(n − k, r − a) / C(n, r),    a = 0, …, r,
 
-and by chances p_j of independent labels
+and by probabilities p_j of independent labels
 
     π_r(a) = [z^a w^{r−a}] Π_j (1 + p_j z + (1 − p_j) w) / C(n, r).
 
@@ -30,7 +30,7 @@ from scipy.special import gammaln
 
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
-from unbag_bench.methods.bag_rows import BagRows, chances, to_scores
+from unbag_bench.methods.bag_rows import BagRows, probabilities, to_scores
 
 # A pair of powers of z and w.
 Powers = tuple[int, int]
@@ -84,12 +84,12 @@ class CountMoments:
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean loss per column."""
-        p = chances(self._rows.gather(scores))
+        p = probabilities(self._rows.gather(scores))
         return self._evaluate(p, problem, gradient=False)[0]
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Mean loss per column and its gradient with respect to the scores."""
-        p = chances(self._rows.gather(scores))
+        p = probabilities(self._rows.gather(scores))
         value, by_chance = self._evaluate(p, problem, gradient=True)
         return value, self._rows.put_back(to_scores(p, by_chance), scores)
 
@@ -120,7 +120,7 @@ class CountMoments:
         return value, self._by_chance(by_sum / self._sizes[:, None], up, down)
 
     def _by_chance(self, by_sum: Array, up: list[Array], down: list[Array]) -> Array:
-        """Derivatives by chances, from those by Σ p^a(1 − p)^{s−a}: again a polynomial."""
+        """Derivatives by probabilities, from those by Σ p^a(1 − p)^{s−a}: again a polynomial."""
         s, total = self._order, 0.0
         for a in range(s):
             slope = (a + 1) * by_sum[..., a + 1] - (s - a) * by_sum[..., a]

@@ -24,7 +24,7 @@ M-step: maximise Σ_j Σ_c q_jc log g_c(x_j). Let N_c = Σ_b k_bc be the number 
     result of Anderson, and of Prentice and Pyke, for case-control studies.)
 
 So no bag needs an offset or a weight of its own, and what EM increases is the likelihood of the
-counts at the pooled shares of the classes. It conditions on the counts, so that bags may have any
+counts at the overall class prior. It conditions on the counts, so that bags may have any
 proportions, and labelled rows may have been chosen by their label.
 
 Scores are log-odds at the class prior π asked for, log p_c − log N_c + log π_c up to a constant.

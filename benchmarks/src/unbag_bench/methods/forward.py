@@ -1,14 +1,14 @@
 """The forward likelihood: how probable rows are where their labels were drawn from known shares.
 
 If every row of bag b is of class c with chance γ_bc, drawn for itself, and looks as its class does,
-then with p the class chances at the shares q of the classes in all bags together a row has the
+then with p the class probabilities at the overall class prior q a row has the
 density m(x) Σ_c (γ_bc/q_c) p_c(x), where m is that of all rows, and
 
     F(f) = −(1/N) Σ_j log Σ_c (γ_bc/q_c) p_c(x_j),    b the bag of j,
 
 is the likelihood of all rows up to a constant: forward correction with all bags as one group. It is
 a sum over single rows, so that mini-batches and partitions can use it without seeing whole bags.
-Its gradient with respect to f_j is p_j − ρ_j, with ρ_jc ∝ γ_bc p_jc/q_c the chance of the class
+Its gradient with respect to f_j is p_j − ρ_j, with ρ_jc ∝ γ_bc p_jc/q_c the probability of the class
 given row *and* bag. In large bags the likelihood of the counts
 (`unbag.observations.count_likelihood`) comes near.
 
@@ -174,7 +174,7 @@ _LARGEST_GAIN = 10.0
 # Least number of rows that a class is taken to have in a noisy bag.
 _EDGE = 0.5
 
-# Overdispersion of shuffled bags, and of bags of almost one class each.
+# Overdispersion of random bags, and of bags of almost one class each.
 _LEAST_SPREAD, _MOST_SPREAD = 1e-6, 0.95
 
 # The estimate of the overdispersion settles within a few rounds.
@@ -214,7 +214,7 @@ class Shares:
             weights = room / (chance + room * spread) ** 2
             found = float(weights @ excess / (weights @ room))
             spread = min(max(found, _LEAST_SPREAD), _MOST_SPREAD)
-        # less than its error cannot be told from nothing, and would be taken for certain
+        # less than its error cannot be distinguished from zero, and would be taken as exact
         error = float(np.sqrt(weights**2 @ (excess - spread * room) ** 2) / (weights @ room))
         return cls(mean, min(max(spread, error), _MOST_SPREAD))
 

@@ -13,7 +13,7 @@ over class c, this is Σ_i Σ_c U_ic · (mean over bag i of ℓ_c) with
 which are weights of the bags like those of a corrected risk, for functions of any kind.
 
 - *Mean map* (Quadrianto et al. 2009): V_ic = q_c W_ic, with W of least squares in which bags count
-  alike. If they are of equal size, U_ic = V_ic, and it is the corrected risk at the pooled shares.
+  alike. If they are of equal size, U_ic = V_ic, and it is the corrected risk at the overall class prior.
 - *Laplacian mean map* (Patrini et al. 2014): every bag has its own class means b_ic, near to those
   of bags with a similar mean, v_ik = exp(−|x̄_i − x̄_k|/σ):
 

@@ -1,4 +1,4 @@
-"""The published methods that are an objective in score space, each with what it can be told.
+"""The published methods that are an objective in score space, each with its settings.
 
 A method says what is minimised, given the bags that each problem includes; `settings` are the forms
 of it among which bags held out choose. ``docs/explanation/published-methods.md`` has papers, formulas and settings as
@@ -126,7 +126,7 @@ class PublishedMethod(ABC):
     Attributes
     ----------
     loss : str
-        The link between scores and chances.
+        The link between scores and probabilities.
     alphas : tuple of float
         Penalties to choose from.
     """
@@ -149,7 +149,7 @@ class PublishedMethod(ABC):
 
 @dataclass(frozen=True)
 class DLLP(PublishedMethod):
-    """Cross-entropy of the mean chances of bags: −(1/B) Σ_b Σ_c γ_bc log p̂_bc."""
+    """Cross-entropy of the mean probabilities of bags: −(1/B) Σ_b Σ_c γ_bc log p̂_bc."""
 
     alphas = SMALL_ALPHAS
 

@@ -1,6 +1,6 @@
 """Spread and mean of what bags miss their proportions by: DLLP-MSE, DSQ and GenBags.
 
-With p̂_b the mean chances in bag b, γ_b its proportions, r_b = γ_b − p̂_b and w_b = n_b/N,
+With p̂_b the mean probabilities in bag b, γ_b its proportions, r_b = γ_b − p̂_b and w_b = n_b/N,
 
     J_a(f) = a Var_w(r) + |mean_w(r)|²,    |r|² = ½ Σ_c r_c²,
 
@@ -12,7 +12,7 @@ family:
     a = 91 or 121     GenBags: its quadratic form in blocks of four bags is J_121 of the block, and
                       its mean over all ways to put bags into blocks J_91 of all of them.
 
-In shuffled bags of n rows, Var(r̄_b) is the variance of a single row over n, so that J_n estimates
+In random bags of n rows, Var(r̄_b) is the variance of a single row over n, so that J_n estimates
 E(y − p)². In bags whose proportions vary it estimates E(y − p)² + (n − 1) Var(γ) (1 − (p̄₊ − p̄₋))²,
 with p̄± the mean chance in either class: it still falls as classes come apart, but is no risk.
 """
@@ -25,7 +25,7 @@ import numpy as np
 
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
-from unbag_bench.methods.bag_rows import BagRows, chances, to_scores
+from unbag_bench.methods.bag_rows import BagRows, probabilities, to_scores
 
 
 class ResidualSpread:
@@ -67,11 +67,11 @@ class ResidualSpread:
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """J_a per column."""
-        return self._evaluate(chances(self._rows.gather(scores)), problem)[0]
+        return self._evaluate(probabilities(self._rows.gather(scores)), problem)[0]
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """J_a per column and its gradient with respect to the scores."""
-        p = chances(self._rows.gather(scores))
+        p = probabilities(self._rows.gather(scores))
         value, by_residual = self._evaluate(p, problem)
         by_chance = self._rows.segments.spread(-by_residual / self._sizes)
         return value, self._rows.put_back(to_scores(p, by_chance), scores)

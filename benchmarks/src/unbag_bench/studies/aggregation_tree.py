@@ -50,7 +50,7 @@ class Cluster:
     sum_bytes, coefficient_bytes : float
         Of the messages up and down.
     latency, handling : float
-        Seconds a message is on its way, and those a node is busy with it besides its bytes.
+        Seconds a message is on its way, and those a node is busy with it apart from its bytes.
     bandwidth : float
         Bytes per second.
     driver_seconds : float

@@ -1,4 +1,4 @@
-"""Boosted trees beside the kernel default, in the cells of the paper's tables and in shuffled bags.
+"""Boosted trees compared with the kernel default, in the cells of the paper's tables and in random bags.
 
 Cells and seeds are those of `defaults`, with whose rows the page compares. Labels of test rows
 score, and choose nothing. `boosted_choices` has what the defaults of the trees come from, and
@@ -23,7 +23,7 @@ KINDS = {
     "table 1": lambda cell: cell[0] == 1 and cell[3] != "iid",
     "table 2": lambda cell: cell[0] == 2,
     "both tables": lambda cell: cell[3] != "iid",
-    "shuffled bags": lambda cell: cell[3] == "iid",
+    "random bags": lambda cell: cell[3] == "iid",
 }
 
 # Up to which trees started from a linear function when rows were run; now they always do.
@@ -138,7 +138,7 @@ def _summary(name: str, gains: list[float]) -> list[str]:
 
 STUDY = Study(
     name="boosted",
-    title="Boosted trees beside the kernel default",
+    title="Boosted trees against the kernel model",
     keys=[*CELL, "seed", "start"],
     tasks=tasks,
     measure=run_one,
@@ -146,7 +146,7 @@ STUDY = Study(
     options={
         "--seeds": {"default": "100-104", "help": "first and last"},
         "--start": {"help": "what trees are added to; by default what 'auto' takes"},
-        "--table": {"type": int, "help": "1 or 2; both, and shuffled bags, by default"},
+        "--table": {"type": int, "help": "1 or 2; both, and random bags, by default"},
         "--sizes": {"help": "bag sizes, with commas between; all by default"},
     },
     packages=["lightgbm"],

@@ -140,7 +140,7 @@ def of_table(
 
 
 def of_complexity(rng: Any, draws: int) -> Finding:
-    """The first theorem with the complexity of the data in the place of B."""
+    """The first theorem with the complexity of the data instead of B."""
     sizes = rng.integers(3, 20, 20)
     shares = np.column_stack([1 - rng.random(20), np.zeros(20)])
     shares[:, 1] = 1 - shares[:, 0]
@@ -249,14 +249,14 @@ STUDIES: dict[str, tuple[Callable[..., Finding], dict[str, Any]]] = {
     "least squares": (of_table, {}),
     "least squares, bags": (of_table, {"dependence": "bags"}),
     "least squares, hinge": (of_table, {"loss": "hinge"}),
-    "least squares, pooled shares": (of_table, {"prior": "empirical"}),
-    "least squares, pooled shares, bags": (
+    "least squares, overall prior": (of_table, {"prior": "empirical"}),
+    "least squares, overall prior, bags": (
         of_table,
         {"prior": "empirical", "dependence": "bags"},
     ),
     "least squares, networks": (of_table, {"networks": True}),
     "least squares, three classes": (of_table, {"n_classes": 3}),
-    "least squares, three classes, pooled shares": (
+    "least squares, three classes, overall prior": (
         of_table,
         {"n_classes": 3, "prior": "empirical"},
     ),
@@ -326,7 +326,7 @@ def page(rows: list[Row]) -> list[str]:
 
 STUDY = Study(
     name="bounds",
-    title="Whether bounds hold as often as they say",
+    title="Coverage of generalisation bounds",
     keys=["bound"],
     tasks=lambda options: [{"bound": bound, "draws": options.draws} for bound in STUDIES],
     measure=run_one,

@@ -1,6 +1,6 @@
 """Bags of eight, more and more of them: the balanced error goes to the least there can be.
 
-The paper's example of bags too small to be told apart: true proportions are .45 or .55, each with
+The paper's example of bags too small to be distinguished: true proportions are .45 or .55, each with
 chance one half, and bags hold 8 instances. Two bags of different true proportion then show their
 shares in the wrong order with probability .26. The theorem on merged bags says that the risk is
 learned nevertheless if N pairs grow in number, K of them are merged and K, N/K → ∞ (here
@@ -50,7 +50,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 class Coin:
-    """LOW or HIGH, with equal chances."""
+    """LOW or HIGH, with equal probabilities."""
 
     def rvs(self, size: int, random_state: RandomState) -> NDArray[np.float64]:
         """Draw ``size`` proportions."""

@@ -1,4 +1,4 @@
-"""Test AUC of default models in all cells of the paper's tables, and in shuffled bags.
+"""Test AUC of default models in all cells of the paper's tables, and in random bags.
 
 Trials have seeds that no table of the reproduction uses. A row is one fit of `LLPClassifier`;
 `--tag` names the version, so that rows of an earlier one can stand beside: the same command, run
@@ -28,7 +28,7 @@ Cell = tuple[Any, ...]
 
 
 def settings() -> list[Setting]:
-    """28 distinct cells of both tables (bags of 512 are the same in both), and shuffled bags."""
+    """28 distinct cells of both tables (bags of 512 are the same in both), and random bags."""
     sizes = {1: (8, 32, 128, 512), 2: (8, 32, 128)}
     found = [
         Setting(dataset, span, size, table)
@@ -129,7 +129,7 @@ def _compared(first: str, other: str, mean: Any, error: Any) -> str:
 
 STUDY = Study(
     name="defaults",
-    title="The default in the cells of the paper's tables",
+    title="Default models on Scott and Zhang's settings",
     keys=[*CELL, "seed", "method"],
     tasks=tasks,
     measure=run_one,

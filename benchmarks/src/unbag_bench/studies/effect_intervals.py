@@ -1,7 +1,7 @@
 """How often the interval of bag effects holds them, in five to a hundred bags.
 
 Covariate shift, and an effect of the bag on its share, normal or with the heavy tails of
-Student's t with five degrees of freedom. Chances of rows are the true ones, so that nothing but the
+Student's t with five degrees of freedom. Probabilities of rows are the true ones, so that nothing but the
 interval is at fault. Bags are of one size, or of sizes that differ by a factor of e.
 """
 
@@ -20,7 +20,7 @@ from unbag_bench.study import Row, Study, table
 N_BAGS, VARIANCES = (5, 10, 20, 50, 100), (0.0, 0.02, 0.1)
 EFFECTS, SIZES = ("normal", "heavy tails"), ("equal", "unequal")
 SIZE, TAILS = 200, 5
-# Share of a class over all bags, and how far mean chances of bags and chances of rows are from it.
+# Share of a class over all bags, and how far mean probabilities of bags and probabilities of rows are from it.
 SHARE, BETWEEN, WITHIN = 0.4, 0.08, 0.1
 
 
@@ -45,8 +45,8 @@ def run_one(effects: str, sizes: str, n_bags: int, variance: float, repeats: int
         moved = p + np.sqrt(variance * SHARE * (1 - SHARE)) * draw(rng, effects, n_bags)[bag]
         counts = np.bincount(bag, rng.random(len(bag)) < moved)
         bags = check_bag_target(bag_target(bag, counts=counts[bag]))
-        chances = np.stack([1 - p, p])
-        means, rest = bags.means(chances).T, bags.means(chances * (1 - chances)).T
+        probabilities = np.stack([1 - p, p])
+        means, rest = bags.means(probabilities).T, bags.means(probabilities * (1 - probabilities)).T
         found.append(effect_of_means(bags, means, rest))
     return {
         "held": float(np.mean([one.low <= variance <= one.high for one in found])),
@@ -89,7 +89,7 @@ def page(rows: list[Row]) -> list[str]:
 
 STUDY = Study(
     name="effect_intervals",
-    title="How often intervals of bag effects hold",
+    title="Coverage of intervals for the bag effect variance",
     keys=["effects", "sizes", "n_bags", "variance", "repeats"],
     tasks=tasks,
     measure=run_one,

@@ -2,7 +2,7 @@
 
 Label shift: x is normal around ±d/2 given the class, so that the log-odds have the
 slope d. Bags hold n rows, and their shares are drawn. For the likelihood of counts G, the forward
-one F, the corrected risk R (at the pooled shares, by least squares) and labels, the variance of the
+one F, the corrected risk R (at the overall class prior, by least squares) and labels, the variance of the
 slope times the number of rows: by the formulas of docs/theory/count-likelihood.md, and over fits of drawn bags.
 """
 
@@ -44,7 +44,7 @@ BASIS = np.stack([np.ones_like(GRID), GRID])
 
 
 def observed_shares(shares: Any, size: int) -> tuple[Any, Any]:
-    """Shares of bags of that size whose labels were drawn, and the chance of each."""
+    """Shares of bags of that size whose labels were drawn, and the probability of each."""
     counts = np.arange(size + 1)
     return counts / size, binom.pmf(counts, size, shares[:, None]).mean(axis=0)
 
@@ -77,7 +77,7 @@ def variances(shares: Any, size: int, separation: float) -> dict[str, float]:
     stretch = q * (1 - q) / float(chance @ (seen - q) ** 2)
     every = (1 - q) * negative + q * positive
     p = q * positive / every
-    bend = outer(every * p * (1 - p))
+    curvature = outer(every * p * (1 - p))
     H = {name: np.zeros((2, 2)) for name in METHODS}
     J = {name: np.zeros((2, 2)) for name in METHODS}
     for share, weight in zip(seen, chance, strict=True):
@@ -91,12 +91,12 @@ def variances(shares: Any, size: int, separation: float) -> dict[str, float]:
             "F": (p - posterior) * BASIS,
             "R": (p - q - stretch * (share - q)) * BASIS,
         }
-        H["G"] += weight * (bend - outer(unsure, moved))
-        H["F"] += weight * (bend - outer(unsure))
-        H["R"] += weight * bend
+        H["G"] += weight * (curvature - outer(unsure, moved))
+        H["F"] += weight * (curvature - outer(unsure))
+        H["R"] += weight * curvature
         for name, score in scores.items():
             J[name] += weight * spread(score, share, densities)
-    H["labels"], J["labels"] = bend, bend
+    H["labels"], J["labels"] = curvature, curvature
     found = {}
     for name in METHODS:
         inverse = np.linalg.inv(H[name])
@@ -163,7 +163,7 @@ def page(rows: list[Row]) -> list[str]:
 
 STUDY = Study(
     name="efficiency",
-    title="What the likelihoods and the corrected risk make of the same bags",
+    title="Precision of slopes by three objectives",
     keys=["shares", "size", "separation"],
     tasks=lambda options: [
         {"shares": shares, "size": size, "separation": separation, "repeats": options.repeats}

@@ -1,7 +1,7 @@
 """Few large bags a batch: the likelihood of counts as it is, and given what they sum to.
 
 A network of the library (`LLPNeuralClassifier`, two hidden layers) learns images of 14 × 14 pixels
-in shuffled bags. A batch holds two bags, or a few more. It stops by bags held out, or learns
+in random bags. A batch holds two bags, or a few more. It stops by bags held out, or learns
 from all of them for a number of epochs; test labels score, and choose nothing.
 """
 
@@ -132,7 +132,7 @@ def gap(values: list[float]) -> str:
 
 STUDY = Study(
     name="given_total",
-    title="Few large bags a batch",
+    title="Networks with a few large bags per batch",
     keys=["dataset", "bag_size", "method", "seed", "lr", "epochs", "held_out", "batch_rows"],
     tasks=tasks,
     measure=run_one,

@@ -1,7 +1,7 @@
-"""How often intervals of `unbag.inference.group_estimates` hold the share of a class in a group.
+"""How often intervals of `unbag.inference.group_estimates` cover the share of a class in a group.
 
 Bags of 40 rows in three groups, of which the smallest has 7% of all rows, and an age; under
-covariate shift ("odds" in raw results) or label shift ("looks").
+covariate shift or label shift.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from unbag_bench.study import Row, Study, Task, table
 SIZE = 40
 GROUPS = ("large", "middle", "small")
 LOG_ODDS = np.array([-0.8, 0.9, 0.2])
-SHIFTS = {"odds": "covariate", "looks": "label"}
 # The seeds from 0 on were seen while the method was made; rows of "penalty 1e-4" and "search", of
 # linear models and a jackknife in commit 206f41b, are from these.
 FIRST = 1000
 MODELS = {"posterior": lambda: LLPClassifier(kernel=None)}
 
 
-def draw(world: str, n_bags: int, seed: int) -> tuple[Any, Any, Any, Any]:
+def draw(shift: str, n_bags: int, seed: int) -> tuple[Any, Any, Any, Any]:
     """Features, target, groups, and the share of positives in each group."""
     rng = np.random.default_rng(seed)
     bag = np.repeat(np.arange(n_bags), SIZE)
-    if world == "odds":
+    if shift == "covariate shift":
         mix = rng.dirichlet([2.4, 1.32, 0.28], n_bags)[bag]
         group = choose(rng, mix)
         age = rng.normal(size=len(bag)) + 0.5 * rng.normal(size=n_bags)[bag]
@@ -46,16 +45,18 @@ def draw(world: str, n_bags: int, seed: int) -> tuple[Any, Any, Any, Any]:
     return X, y, group, np.array([label[group == g].mean() for g in range(3)])
 
 
-def choose(rng: np.random.Generator, chances: Any) -> Any:
+def choose(rng: np.random.Generator, probabilities: Any) -> Any:
     """One of the groups for each row."""
-    return (chances.cumsum(axis=1)[:, :-1] < rng.uniform(size=len(chances))[:, None]).sum(axis=1)
+    return (
+        probabilities.cumsum(axis=1)[:, :-1] < rng.uniform(size=len(probabilities))[:, None]
+    ).sum(axis=1)
 
 
-def measure(world: str, model: str, bags: int, draws: int) -> Row:
+def measure(shift: str, model: str, bags: int, draws: int) -> Row:
     """Of each group: how often the interval holds the share, its width, and the mean error."""
     found = []
     for seed in range(FIRST, FIRST + draws):
-        X, y, group, truth = draw(world, bags, seed)
+        X, y, group, truth = draw(shift, bags, seed)
         one = group_estimates(MODELS[model]().fit(X, y), X, y, group)
         low, high, share = one.low[:, 1], one.high[:, 1], one.share[:, 1]
         found.append([(low <= truth) & (truth <= high), high - low, share - truth])
@@ -68,30 +69,30 @@ def measure(world: str, model: str, bags: int, draws: int) -> Row:
 
 
 def tasks(options: argparse.Namespace) -> Iterator[Task]:
-    """Few and many bags, two models, both worlds."""
+    """Few and many bags, two models, both assumptions."""
     for bags in (30, 120):
         for model in options.models.split(","):
-            for world in ("odds", "looks"):
-                yield {"world": world, "model": model, "bags": bags, "draws": options.draws}
+            for shift in ("covariate shift", "label shift"):
+                yield {"shift": shift, "model": model, "bags": bags, "draws": options.draws}
 
 
 def page(rows: list[Row]) -> list[str]:
     """One row of the table for each task."""
-    heads = ["world", "model", "bags", "draws"]
+    heads = ["shift", "model", "bags", "draws"]
     heads += [f"{what}, {group}" for what in ("held", "width", "error") for group in GROUPS]
     lines = []
     for row in rows:
         shown = [f"{row['held'][g]:.0%}" for g in GROUPS]
         shown += [f"{row['width'][g]:.3f}" for g in GROUPS]
         shown += [f"{row['error'][g]:+.3f}" for g in GROUPS]
-        lines.append([row["world"], row["model"], str(row["bags"]), str(row["draws"]), *shown])
+        lines.append([row["shift"], row["model"], str(row["bags"]), str(row["draws"]), *shown])
     return table(heads, lines)
 
 
 STUDY = Study(
     name="group_intervals",
-    title="How often intervals of shares by group hold",
-    keys=("world", "model", "bags", "draws"),
+    title="Coverage of intervals for shares of groups",
+    keys=("shift", "model", "bags", "draws"),
     tasks=tasks,
     measure=measure,
     page=page,

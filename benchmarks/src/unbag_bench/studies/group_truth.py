@@ -99,7 +99,7 @@ def read_voters(place: str) -> tuple[pd.DataFrame, Any, Any, Any]:
 
 
 def measure(task: str, method: str) -> Row:
-    """Errors of shares, how many intervals hold the truth, and seconds of processor time."""
+    """Errors of shares, how many intervals cover the truth, and seconds of processor time."""
     X, group, label, bag = read(task)
     names, g = np.unique(group, return_inverse=True)
     _, b = np.unique(bag, return_inverse=True)

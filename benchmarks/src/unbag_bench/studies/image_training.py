@@ -216,7 +216,7 @@ def count_slopes(
     """Gradient of −Σ_b log Pr(K_b = k_b) by scores (rows, classes), and posteriors of the rows.
 
     With slack, counts may be off by so many times the covariance of n draws from their shares.
-    With a width of 1 they vary as if each row had the mean chances of its bag, which is what the
+    With a width of 1 they vary as if each row had the mean probabilities of its bag, which is what the
     proportion loss believes; with 0, as rows do.
     """
     m = len(counts)
@@ -293,9 +293,9 @@ class BagLoss:
 
 
 def _proportion(scores: Tensor, counts: Tensor) -> Tensor:
-    chances = scores.softmax(dim=1).reshape(len(counts), -1, CLASSES).mean(dim=1)
+    probabilities = scores.softmax(dim=1).reshape(len(counts), -1, CLASSES).mean(dim=1)
     shares = counts / counts.sum(dim=1, keepdim=True)
-    return -(shares * chances.clamp(min=1e-9).log()).sum(dim=1).mean()
+    return -(shares * probabilities.clamp(min=1e-9).log()).sum(dim=1).mean()
 
 
 class Contrast(nn.Module):
@@ -382,7 +382,7 @@ def accuracy(network: nn.Module, data: Data, settings: Settings) -> float:
 
 
 def losses_held_out(network: nn.Module, data: Data, settings: Settings) -> dict[str, float]:
-    """Of bags held out: −log Pr(counts) a row, and the cross-entropy of mean chances."""
+    """Of bags held out: −log Pr(counts) a row, and the cross-entropy of mean probabilities."""
     counts = data.counts_held_out
     images = data.images[data.rows_held_out.reshape(-1)]
     scores = in_parts(network, images, data.recipe, settings)

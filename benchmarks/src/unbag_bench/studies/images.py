@@ -1,4 +1,4 @@
-"""Images in shuffled bags: a network from proportions alone, by the final epoch.
+"""Images in random bags: a network from proportions alone, by the final epoch.
 
     unbag-bench run images fashion --sizes 16 64 256 1024 --epochs 100 --batch-rows 2048
     unbag-bench run images cifar10 --methods features fine --device cuda --seconds 240
@@ -6,9 +6,9 @@
 ``unbag-bench fetch images`` gets the images. A row has its learning curve; test labels are for the curve, and
 choose no epoch.
 
-    proportion   cross-entropy of mean chances and shares (DLLP), on weak views
-    likelihood   that of the counts, by the saddle point
-    conditional  the same, given the counts of all bags of a batch together, told once an epoch
+    proportion   cross-entropy of mean probabilities and shares (DLLP), on weak views
+    likelihood   that of the counts, by the saddlepoint approximation
+    conditional  the same, given the counts of all bags of a batch together
     annealed     the same, with counts that are known up to four draws at first, annealed-1 one
     narrowing    the same, with counts that vary as the proportion loss believes at first, and half
                  of the way on as rows do; narrowing-late at the end
@@ -158,7 +158,7 @@ def run_one(
 
 @cache
 def load(dataset: str, folder: Path, rows: int | None, split: int) -> ImageSet:
-    """Images to learn from and to test on; with a split other than 0, they are dealt out anew."""
+    """Images to learn from and to test on; with a split other than 0, they are shuffled again."""
     images, labels = load_images(dataset, folder)
     n = IMAGES[dataset]
     if split:
@@ -201,8 +201,8 @@ def page(rows: list[Row]) -> list[str]:
         "",
         "## Fashion-MNIST, with other images to test on",
         "",
-        "Images are dealt out anew, and a fifth of the bags takes no part in learning. Of these",
-        "bags: −log Pr(counts) a row, and cross-entropy of mean chances, means of the seeds.",
+        "Images are shuffled again, and a fifth of the bags is held out. Of these",
+        "bags: −log Pr(counts) a row, and cross-entropy of mean probabilities, means of the seeds.",
         "",
         *table([*["bags of", *columns], *HELD_OUT], list(map(cells_apart, alike(apart)))),
         "",
@@ -256,9 +256,9 @@ def cells(group: list[Row]) -> list[str]:
 
 
 def cells_apart(group: list[Row]) -> list[str]:
-    told = [row["losses_held_out"] for row in group if "losses_held_out" in row]
-    kinds = ("counts", "shares") if told else ()
-    means = [f"{fmean(loss[kind] for loss in told):.4f}" for kind in kinds]
+    losses = [row["losses_held_out"] for row in group if "losses_held_out" in row]
+    kinds = ("counts", "shares") if losses else ()
+    means = [f"{fmean(loss[kind] for loss in losses):.4f}" for kind in kinds]
     return [*cells(group), *(means or ["–", "–"])]
 
 
@@ -317,7 +317,7 @@ def draw_figure(rows: list[Row], path: Path) -> None:
 
 STUDY = Study(
     name="images",
-    title="Images in shuffled bags",
+    title="Images in random bags",
     keys=["dataset", "bag_size", "method", "seed", "batch_rows", "split", "held_out"],
     tasks=tasks,
     measure=run_one,

@@ -103,12 +103,11 @@ def page(rows: list[Row]) -> list[str]:
                 f"{row['width'] / row['width_alone']:.2f}",
             ]
         )
-    header = ["bags", "rows drawn", "measure", "truth", "possible", "held", "width"]
+    header = ["bags", "rows drawn", "measure", "truth", "bounds", "coverage", "width"]
     return [
-        "Each line: 200 draws of 200 of 12,000 rows. Held: share of 95% intervals that held the",
-        "truth, in brackets that of intervals from the labels alone. Width: mean width, and as a",
-        "part of that from labels alone, drawn in the same way. Possible: the values that no label",
-        "at all rules out.",
+        "Each line: 200 draws of 200 of 12,000 rows. Coverage of 95% intervals, in brackets from the",
+        "labels alone. Width: mean width, and as a fraction of that from the labels alone, drawn in",
+        "the same way. Bounds: identification bounds, without any label.",
         "",
         *table([*header, "of labels alone"], lines),
     ]
@@ -116,7 +115,7 @@ def page(rows: list[Row]) -> list[str]:
 
 STUDY = Study(
     name="labelled",
-    title="What 200 labels tell together with bags",
+    title="Intervals from 200 labels and the bag totals",
     keys=["task"],
     tasks=lambda options: [{"task": task, "repeats": options.repeats} for task in NATURAL],
     measure=run_one,

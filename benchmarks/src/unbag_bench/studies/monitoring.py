@@ -57,20 +57,20 @@ def draw(setting: str, change: str, rng: Any) -> tuple[Any, Any]:
     bag = np.repeat(np.arange(N_BAGS), sizes)
     own = rng.normal(size=(len(bag), 3))
     more = {"other shares": 0.8, "slightly other shares": 0.3}.get(change, 0.0)
-    told = 0.5 if change == "half the concept" else 1.0
+    strength = 0.5 if change == "half the concept" else 1.0
     if setting.startswith("label"):
         share = expit(logit(rng.uniform(0.1, 0.5, N_BAGS)) + more)
         labels = rng.random(len(bag)) < share[bag]
         X = own
         if setting != "label shift":
             X = np.sqrt(0.95) * own + np.sqrt(0.05) * rng.normal(size=(N_BAGS, 3))[bag]
-        X[:, 1 if change == "other concept" else 0] += 2 * told * labels
+        X[:, 1 if change == "other concept" else 0] += 2 * strength * labels
         X[:, 0] += 0.7 * (change == "other rows")
     else:
         X = own + 0.7 * rng.normal(size=(N_BAGS, 3))[bag]
         X[:, 0] += 0.7 * (change == "other rows")
         effect = 0.5 * rng.normal(size=N_BAGS) if setting != "covariate shift" else np.zeros(N_BAGS)
-        odds = 1.5 * told * X[:, 1 if change == "other concept" else 0] - 1 + more + effect[bag]
+        odds = 1.5 * strength * X[:, 1 if change == "other concept" else 0] - 1 + more + effect[bag]
         labels = rng.random(len(bag)) < expit(odds)
     return X, bag_target(bag, counts=np.bincount(bag, labels)[bag])
 

@@ -1,7 +1,7 @@
 """What a network of the library starts from, and whether counts are taken given their sum.
 
-Tables of two classes in bags of three kinds, where networks begin with even chances or with the
-pooled shares, and tables of several classes in shuffled bags. ``unbag-bench fetch`` gets them;
+Tables of two classes in bags of three kinds, where networks begin with even probabilities or with the
+class prior, and tables of several classes in random bags. ``unbag-bench fetch`` gets them;
 digits come with scikit-learn. They are what two defaults of `LLPNeuralClassifier` were chosen on:
 no images that are reported elsewhere are among them. Labels of test rows score.
 """
@@ -41,7 +41,7 @@ class EvenTableNetwork(TableNetwork):
     """Begins with all classes as common."""
 
     def start_at(self, shares: Any) -> None:
-        """Begin with even chances, whatever the shares."""
+        """Begin with even probabilities, whatever the shares."""
         super().start_at(np.full(len(shares), 1 / len(shares)))
 
 
@@ -139,12 +139,12 @@ def page(rows: list[Row]) -> list[str]:
         "",
         "## Two classes",
         "",
-        "Test AUC from even chances and, behind the arrow, from the pooled shares: means over",
+        "Test AUC from even probabilities and, behind the arrow, from the class prior: means over",
         "tables, one draw of each.",
         "",
         *auc_table(two),
         "",
-        "From the shares, less from even chances: "
+        "From the class prior, minus from even probabilities: "
         + ", ".join(
             f"{method} {plus_minus(gain_of_start(two, 'auc', method))}" for method in METHODS
         )
@@ -211,7 +211,7 @@ def paired(
 
 STUDY = Study(
     name="network_defaults",
-    title="Where networks start, and counts given their sum",
+    title="Initial bias and conditional likelihood of networks",
     keys=["classes", "name", "bag_size", "seed"],
     tasks=tasks,
     measure=run_one,

@@ -1,4 +1,4 @@
-"""Error of the saddle point against the exact sum, by the size of bags: value and gradient.
+"""Error of the saddlepoint approximation against the exact sum, by the size of bags: value and gradient.
 
 For each size 400 bags: scores normal with a deviation of .3, 1, 3 or 8 around a normal constant,
 counts drawn from these scores or at random between 1 and n − 1.
@@ -56,7 +56,7 @@ def page(rows: list[Row]) -> list[str]:
 
 STUDY = Study(
     name="saddle_point",
-    title="The saddle point against the exact sum",
+    title="The saddlepoint approximation against the exact sum",
     keys=["size"],
     tasks=lambda _: [{"size": size} for size in SIZES],
     measure=errors,

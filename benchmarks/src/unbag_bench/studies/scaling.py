@@ -56,7 +56,7 @@ class Phases:
 
     def run(self, name: str, work: Callable[[], Any], repeats: int = 1) -> Any:
         """Measure some work; of repeats the fastest counts."""
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
         processor, wall = [], []
         for _ in range(repeats):
             begin = time.process_time(), time.perf_counter()
@@ -71,11 +71,11 @@ def _peak() -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return float(line.split()[1]) / 1e3
-    raise OSError("The system does not tell the peak of the memory.")
+    raise OSError("The system does not report the peak of the memory.")
 
 
 def make_rows(case: Case) -> tuple[NDArray[np.float32], NDArray[np.int8], NDArray[np.int64]]:
-    """Rows, labels and bags: half of the columns, whose scales differ, tell the classes apart."""
+    """Rows, labels and bags: half of the columns, whose scales differ, separate the classes."""
     rng, n = np.random.default_rng(0), case.n_rows
     if case.scattered:
         bag = rng.integers(case.n_bags, size=n)

@@ -1,8 +1,8 @@
-"""Whether the likelihood of counts finds the true slope: linear models in both worlds, simulated.
+"""Whether the likelihood of counts finds the true slope: linear models under both assumptions, simulated.
 
-The log-odds of a row are x plus a constant: the slope is 1. "looks": label shift, x is
-normal around ±½ given the class, and bags differ in how many positives they draw. "odds": rows keep
-their odds, bags differ in where their x lie; with or without an effect of the bag on the log-odds,
+The log-odds of a row are x plus a constant: the slope is 1. "label shift": x is
+normal around ±½ given the class, and bags differ in how many positives they draw. "covariate shift": bags
+differ in where their x lie; with or without an effect of the bag on the log-odds,
 and noise on the counts. A row is fits without a penalty, of some 4,096 rows (at least 64 bags), or
 of several times as many: what is left of a bias then says whether it is one of small samples.
 """
@@ -32,14 +32,11 @@ SHARES: dict[str, Any] = {
 
 # Deviation of the effect of a bag on the log-odds, and of Laplace noise on its count.
 ODDS = {
-    "rows keep their odds": (0.0, 0.0),
+    "covariate shift": (0.0, 0.0),
     "and an effect of ±.5": (0.5, 0.0),
     "and noise of 2 rows": (0.0, 2.0),
     "and both": (0.5, 2.0),
 }
-
-# what rows say, in the words of the page
-SHOWN = {"rows keep their odds": "covariate shift"}
 
 
 def fit_looks(rng: Any, shares: str, size: int, times: int) -> float:
@@ -92,15 +89,15 @@ def unpenalised(bag_effect: Any) -> LLPClassifier:
     return LLPClassifier(kernel=None, bag_effect=bag_effect, variances={"numbers": 1e6}, tol=1e-3)
 
 
-WORLDS: dict[str, tuple[Any, dict[str, Any], tuple[int, ...]]] = {
-    "looks": (fit_looks, SHARES, (2, 8, 32, 128)),
-    "odds": (fit_odds, ODDS, (8, 32, 128)),
+SHIFTS: dict[str, tuple[Any, dict[str, Any], tuple[int, ...]]] = {
+    "label shift": (fit_looks, SHARES, (2, 8, 32, 128)),
+    "covariate shift": (fit_odds, ODDS, (8, 32, 128)),
     "classes": (fit_classes, CLASS_SHARES, (4, 8, 16, 24)),
 }
 
 
-def run_one(world: str, kind: str, size: int, times: int, repeats: int) -> Row:
-    fit = WORLDS[world][0]
+def run_one(shift: str, kind: str, size: int, times: int, repeats: int) -> Row:
+    fit = SHIFTS[shift][0]
     rngs = [np.random.default_rng([1000 + seed, size]) for seed in range(repeats)]
     return {"slopes": [round(fit(rng, kind, size, times), 5) for rng in rngs]}
 
@@ -124,7 +121,7 @@ def true_slope(kind: str) -> float:
 def page(rows: list[Row]) -> list[str]:
     lines = [
         "Mean over the repeats with its standard error; the median in brackets, as the estimate of",
-        "a ratio is skewed where bags tell little. An effect of ±.5 on the log-odds of all rows of",
+        "a ratio is skewed where bags carry little information. An effect of ±.5 on the log-odds of all rows of",
         "a bag makes the log-odds over all bags flatter: the logistic curve nearest to the mean",
         f"over bags has a slope of {true_slope('and both'):.3f} there, which is to be found.",
     ]
@@ -147,10 +144,7 @@ def one_table(rows: list[Row]) -> list[str]:
     return [
         *table(
             ["", *(f"bags of {n}" for n in sizes)],
-            [
-                [SHOWN.get(kind, kind), *(found.get(n, "–") for n in sizes)]
-                for kind, found in cells.items()
-            ],
+            [[kind, *(found.get(n, "–") for n in sizes)] for kind, found in cells.items()],
         ),
         "",
         f"Within two standard errors of the truth: {sum(within)} of {len(within)}.",
@@ -159,19 +153,19 @@ def one_table(rows: list[Row]) -> list[str]:
 
 STUDY = Study(
     name="slopes",
-    title="Slopes that the likelihood of counts finds, for a true 1",
-    keys=["world", "kind", "size", "times"],
+    title="Bias of slopes from the count likelihood (true slope 1)",
+    keys=["shift", "kind", "size", "times"],
     tasks=lambda options: [
-        {"world": world, "kind": kind, "size": size, "times": options.times}
+        {"shift": shift, "kind": kind, "size": size, "times": options.times}
         | {"repeats": options.repeats}
-        for world in options.worlds
-        for kind, size in product(*WORLDS[world][1:])
+        for shift in options.shifts
+        for kind, size in product(*SHIFTS[shift][1:])
     ],
     measure=run_one,
     page=page,
     options={
         "--repeats": {"type": int, "default": 200, "help": "fits of each"},
         "--times": {"type": int, "default": 1, "help": "so many times as many bags"},
-        "--worlds": {"nargs": "+", "default": list(WORLDS), "choices": list(WORLDS)},
+        "--shifts": {"nargs": "+", "default": list(SHIFTS), "choices": list(SHIFTS)},
     },
 )

@@ -35,7 +35,7 @@ class Picked(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Tells draws apart."""
+        """Identifies the draw."""
         numbers = [np.asarray(part, dtype="<i8").tobytes() for part in self]
         return sha256(b"|".join(numbers)).hexdigest()[:16]
 

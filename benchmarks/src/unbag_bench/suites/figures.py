@@ -118,8 +118,8 @@ def draw_diagram(found: SuiteRanking, axes: Any) -> None:
         ends = ranking.ranks[first] - unit / 20, ranking.ranks[last] + unit / 20
         axes.plot(ends, [-0.4 - 0.35 * number] * 2, color="black", lw=3, solid_capstyle="butt")
     axes.plot([low, low + width], [1.1, 1.1], color="black", lw=1.5)
-    told = f"critical difference {width:.2f}"
-    axes.text(low + width + unit / 8, 1.1, told, va="center", fontsize=8)
+    words = f"critical difference {width:.2f}"
+    axes.text(low + width + unit / 8, 1.1, words, va="center", fontsize=8)
     axes.set_ylim(-depth - 0.55 * half, 1.5)
 
 

@@ -1,4 +1,4 @@
-"""Tables of two classes, bags that the world made, and images, from a folder of files.
+"""Tables of two classes, natural bags, and images, from a folder of files.
 
 ``unbag-bench fetch`` fills the folder. It is the one that is given, or that the environment variable
 UNBAG_BENCHMARK_DATA names, or else ``benchmarks/data`` of the repository.
@@ -133,8 +133,8 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
         what voters think, but with their religion; "flights": which of 60,000 flights from New
         York were more than 15 minutes late, by day; "flights-carrier": the same by airline and
         airport; "stops": which stops by the police of Minneapolis were for traffic, by
-        neighbourhood; "stops-precinct": the same by precinct. What makes the bags is no feature,
-        but for the airlines and airports of "flights".
+        neighbourhood; "stops-precinct": the same by precinct. Columns that make the bags are not features,
+        except airlines and airports of "flights".
     folder : Path, optional
         Where the files are; by default `data_folder`.
 

@@ -81,8 +81,8 @@ def save_manifest(folder: Path, manifest: Manifest) -> Path:
     path = folder / manifest.file_name
     numbers = (*manifest.picked, manifest.counts)
     small = [values.astype(np.min_scalar_type(values.max())) for values in numbers]
-    told = (manifest.suite, manifest.name, manifest.seed, manifest.picked.digest)
-    parts: dict[str, Any] = dict(zip(_TOLD + _NUMBERS, (*told, *small), strict=True))
+    known = (manifest.suite, manifest.name, manifest.seed, manifest.picked.digest)
+    parts: dict[str, Any] = dict(zip(_TOLD + _NUMBERS, (*known, *small), strict=True))
     with whole_file(path) as file:
         np.savez_compressed(file, **parts)
     return path

@@ -1,7 +1,7 @@
 """The methods that the suites compare, each under the name that commands and rows use.
 
-All choose their settings without labels. Where a method can be told for which shares of the classes
-it decides, it is told the pooled ones, at which accuracy counts.
+All choose their settings without labels. Where a method takes the class prior at which it
+decides, it gets the overall class prior, at which accuracy counts.
 """
 
 from __future__ import annotations

@@ -91,22 +91,22 @@ def _score(model: Any, data: SuiteData) -> Row:
     truth, predicted = data.labels_test, model.predict(data.X_test)
     if len(model.classes_) == 2:
         kind, scores = "binary", _scores(model, data.X_test)
-        told = {"predicted": float(np.mean(predicted))}
+        more = {"predicted": float(np.mean(predicted))}
     else:
-        kind, scores, told = "macro", model.predict_proba(data.X_test), {}
+        kind, scores, more = "macro", model.predict_proba(data.X_test), {}
     return {
         "accuracy": float(np.mean(predicted == truth)),
         "f1": float(f1_score(truth, predicted, average=kind)),
         "auc": float(roc_auc_score(truth, scores, multi_class="ovr")),
-        **told,
+        **more,
     }
 
 
 def _scores(model: Any, X: Floats) -> Floats:
     if hasattr(model, "decision_function"):
         return np.ravel(model.decision_function(X))
-    chances: Floats = model.predict_proba(X)[:, 1]
-    return chances
+    probabilities: Floats = model.predict_proba(X)[:, 1]
+    return probabilities
 
 
 def _assumption(model: Any, data: SuiteData) -> Row:
@@ -156,7 +156,7 @@ def _rows_of(task: SuiteTask, **given: Any) -> list[Row]:
 
 
 def _forget_peak() -> None:
-    """Let the peak of the memory start anew, where the system can do that."""
+    """Let the peak of the memory start again, where the system can do that."""
     if _CLEAR.exists():
         _CLEAR.write_text("5")
 

@@ -73,7 +73,7 @@ class SuiteTask:
 
     @property
     def identity(self) -> str:
-        """Tells tasks apart."""
+        """Identifies the task."""
         return f"{self.suite}/{self.name}/{self.seed}/{self.method}"
 
 

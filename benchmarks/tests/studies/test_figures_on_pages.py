@@ -1,0 +1,135 @@
+"""Figures on pages of the library are those of the rows."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unbag.paper.rows import load_rows
+from unbag.paper.runner import read_rows
+from unbag.paper.tables import published_auc
+from unbag_bench.studies.six_tables import METHODS
+from unbag_bench.study import results_folder
+
+ROOT = Path(__file__).parents[3]
+
+
+def rows_of(study, **wanted):
+    rows = load_rows(results_folder() / study / "rows.jsonl")
+    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
+
+
+def against_published():
+    """Cells of both tables, all of which are above the published AUC, and the mean difference."""
+    found = defaultdict(list)
+    for row in read_rows(results_folder() / "reproduce"):
+        if (row["method"], row["sampling"]) == ("likelihood", "paper"):
+            cell = (row["table"], row["dataset"], (row["low"], row["high"]), row["bag_size"])
+            found[cell].append(row["auc"])
+    gaps = [np.mean(auc) - published_auc(*cell, "lmmcm").mean for cell, auc in found.items()]
+    assert min(gaps) > 0
+    return len(gaps), np.mean(gaps)
+
+
+def accuracies(method):
+    """Of networks on images that chose nothing."""
+    sizes = (16, 64, 256, 1024)
+    known = {"dataset": "fashion", "method": method, "split": 11, "batch_rows": 2048}
+    found = [rows_of("images", bag_size=size, **known) for size in sizes]
+    assert all(len(rows) == 3 for rows in found)
+    return [np.mean([row["accuracy"] for row in rows]) for rows in found]
+
+
+def cells_held(method):
+    """Cells of groups whose intervals hold the truth, of how many."""
+    rows = rows_of("group_truth", method=method)
+    return sum(row["held"] * row["cells"] for row in rows), sum(row["cells"] for row in rows)
+
+
+def college():
+    """Mean errors of votes by college: from margins, and by PyEI."""
+    return [
+        rows_of("group_truth", task="college, vote", method=method)[0]["mean_error"]
+        for method in ("margins", "pyei")
+    ]
+
+
+def million_rows():
+    """Seconds of a fit, and their ratio to logistic regression on labels."""
+    known = {"n_rows": 1_000_000, "scattered": False}
+    found = {
+        model: rows_of("scaling", model=model, **known)[0]["fit"]["seconds"]
+        for model in ("fit", "logistic")
+    }
+    return found["fit"], found["fit"] / found["logistic"]
+
+
+def peaks():
+    """Gigabytes of a fit and of a prediction."""
+    return [row["peak"] / 1000 for row in rows_of("large_files")]
+
+
+NUMBER = r"([\d.]*\d)"
+CLAIMS = [
+    (
+        "docs/benchmarks.md",
+        f"in all {NUMBER} cells of their two tables, by {NUMBER} on average",
+        against_published,
+    ),
+    (
+        "docs/howto/networks.md",
+        rf"proportion loss \(DLLP\) \| {NUMBER} \| {NUMBER} \| {NUMBER} \| {NUMBER}",
+        lambda: accuracies("proportion"),
+    ),
+    (
+        "docs/howto/networks.md",
+        rf"\(the default\) \| {NUMBER} \| {NUMBER} \| {NUMBER} \| {NUMBER}",
+        lambda: accuracies("conditional"),
+    ),
+    (
+        "docs/explanation/related-software.md",
+        rf"both are wrong \({NUMBER} and {NUMBER}\)",
+        college,
+    ),
+    (
+        "docs/explanation/related-software.md",
+        f"cover {NUMBER} of {NUMBER} cells by `unbag`",
+        lambda: cells_held("margins"),
+    ),
+    (
+        "docs/explanation/related-software.md",
+        f"{NUMBER} of {NUMBER} by PyEI",
+        lambda: cells_held("pyei"),
+    ),
+    ("docs/howto/large-data.md", rf"fit {NUMBER} s on one core", lambda: million_rows()[:1]),
+    ("docs/howto/large-data.md", rf"\(ratio {NUMBER}\)", lambda: million_rows()[1:]),
+    (
+        "docs/howto/large-data.md",
+        f"takes {NUMBER} GB and scoring them {NUMBER} GB",
+        peaks,
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "sentence", "measured"), CLAIMS)
+def test_figures_are_those_of_the_rows(page, sentence, measured):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    shown = re.search(sentence, text)
+    assert shown, sentence
+    for number, value in zip(filter(None, shown.groups()), measured(), strict=True):
+        decimals = len(number.partition(".")[2])
+        assert float(number) == pytest.approx(value, abs=0.51 * 10**-decimals)
+
+
+def test_the_readme_shows_the_means_of_six_tables():
+    rows = rows_of("six_tables")
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("*", "")
+    for method, (title, *_) in METHODS.items():
+        shown = re.search(
+            rf"^\| {re.escape(title)} \| ([\d.]+) \| ([\d.]+) \|$", text, re.MULTILINE
+        )
+        own = [row for row in rows if row["method"] == method]
+        for column, value in zip(("auc", "calibration_error"), shown.groups(), strict=True):
+            assert np.mean([row[column] for row in own]) == pytest.approx(float(value), abs=6e-4)
