@@ -12,11 +12,10 @@ from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.evaluation import evaluate_rows
 from unbag.evaluation.held_out import ScoredRows
-from unbag.evaluation.measures import Area, Cost, make_sample, usual_measures
+from unbag.evaluation.measures import Area, Cost, Sample, make_sample, usual_measures
 from unbag.evaluation.sensitivity import (
     SORTED,
     HeldOutLogOdds,
-    PosteriorSample,
     estimates_by_slope,
     fit_odds_curve,
 )
@@ -61,7 +60,7 @@ def test_posteriors_of_three_classes_add_up_as_well():
 
 def test_certain_posteriors_give_the_measures_of_labels():
     sample = make_sample(Y, X[:, 0])
-    soft = PosteriorSample(BAGS, X[:, 0], posterior=np.stack([1 - LABELS, LABELS]).astype(float))
+    soft = Sample(BAGS, X[:, 0], posterior=np.stack([1 - LABELS, LABELS]).astype(float))
     assert Area().value(soft) == pytest.approx(roc_auc_score(LABELS, X[:, 0]))
     truth = balanced_accuracy_score(LABELS, X[:, 0] > 0)
     assert Cost(complement=True).value(soft) == pytest.approx(truth)
@@ -75,15 +74,13 @@ def test_the_most_that_counts_allow_is_reached_by_sorting():
     counts = np.round(BAGS.sizes * BAGS.proportions[:, 1]).astype(int)
     best = place >= (60 - counts)[BAGS.index]
     posterior = HeldOutLogOdds(BAGS, 1.5 * X[:, 0]).posteriors(SORTED)
-    soft = PosteriorSample(BAGS, X[:, 0], posterior=posterior)
+    soft = Sample(BAGS, X[:, 0], posterior=posterior)
     assert Area().value(soft) == pytest.approx(roc_auc_score(best, X[:, 0]), abs=0.002)
 
 
 def test_measures_rise_with_kappa():
     held_out = HeldOutLogOdds(BAGS, 1.5 * X[:, 0])
-    samples = [
-        PosteriorSample(BAGS, X[:, 0], posterior=held_out.posteriors(kappa)) for kappa in KAPPAS
-    ]
+    samples = [Sample(BAGS, X[:, 0], posterior=held_out.posteriors(kappa)) for kappa in KAPPAS]
     areas = [Area().value(sample) for sample in samples]
     assert (np.diff(areas) > 0).all()
 

@@ -139,3 +139,26 @@ def test_noise_that_is_told_neither_biases_nor_is_forgotten_in_the_interval():
     # what is left is of the order of one over the number of bags
     assert abs(np.mean(errors["told"])) < 0.2 * abs(np.mean(errors["untold"]))
     assert 0.85 < np.mean(hits) <= 1
+
+
+def test_what_no_bag_shows_is_allowed_for_where_all_are_predicted_alike():
+    # scores that are constant in bags: as many independent rows as bags
+    bag, rng = np.repeat(np.arange(30), 20), np.random.default_rng(0)
+    y = bag_target(bag, counts=rng.integers(2, 18, 30)[bag])
+    found = estimate("balanced_accuracy", y, 5 + rng.normal(size=30)[bag])
+    share = 1 - 0.025 ** (1 / 30)  # none of 30 bags, by Clopper and Pearson
+    assert (found.low, found.value) == pytest.approx((0.5 - share / 2, 0.5))
+    assert found.high == pytest.approx(0.5 + share / 2)
+    # scores of independent rows: many more
+    found = estimate("balanced_accuracy", y, 5 + 0.1 * rng.normal(size=600))
+    assert 0.494 < found.low < 0.5 < found.high < 0.506
+    # by a constant all rows are predicted alike for certain
+    found = estimate("balanced_accuracy", y, np.full(600, 5.0))
+    assert found.high - found.low == pytest.approx(0)
+
+
+def test_a_rate_of_one_is_no_certainty():
+    labels = np.repeat([0, 1], 20)
+    found = estimate("recall", labels, np.linspace(1, 2, 40))
+    assert found.value == found.high == 1
+    assert found.low == pytest.approx(0.025 ** (1 / 40), abs=0.01)

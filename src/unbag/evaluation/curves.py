@@ -25,7 +25,7 @@ from unbag.evaluation.measures import (
     check_probabilities_range,
     score_cells,
 )
-from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes, weigh
+from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes
 from unbag.evaluation.uncertainty import Uncertainty
 from unbag.weights import decontamination_weights
 
@@ -63,9 +63,8 @@ def posterior_roc_band(
     sample: Sample, held_out: HeldOutLogOdds, kappas: Slopes, confidence_level: float
 ) -> RocBand:
     """Estimate the ROC curve for a range of κ (`unbag.evaluation.sensitivity`)."""
-    curves = [
-        _tpr_at_grid(*roc_rates(weigh(sample, held_out.posteriors(kappa)))[0]) for kappa in kappas
-    ]
+    weighed = [replace(sample, posterior=held_out.posteriors(kappa)) for kappa in kappas]
+    curves = [_tpr_at_grid(*roc_rates(one)[0]) for one in weighed]
     low, high = np.min(curves, axis=0), np.max(curves, axis=0)
     return RocBand(_GRID, curves[1], low, high, confidence_level)
 

@@ -25,7 +25,7 @@ transformation of Student's t.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -193,32 +193,16 @@ def _noise_variance(slopes: Floats, means: Floats, centres: Floats, bags: Bags) 
     return float(np.einsum("cb,bcd,db->", by_class, bags.noise, by_class))
 
 
-class _LabelledRows(Sample):
-    """Labelled rows as a sample of their own, in which each stands for as many as its weight."""
-
-    by_row: Floats
-
-    def __init__(self, sample: Sample, drawn: Draw) -> None:
-        super().__init__(drawn.bags, sample.scores[drawn.rows])
-        mass = drawn.of_class * drawn.weights
-        self.__dict__["by_row"] = mass / mass.sum(axis=1, keepdims=True)
-
-    def row_weights(self) -> Iterator[Floats]:
-        return iter(self.by_row)
-
-    def class_means(self, values: Floats) -> Floats:
-        return values @ self.by_row.T
-
-
 def _from_labels_alone(
     measure: Measure, sample: Sample, drawn: Draw
 ) -> tuple[float, Floats, float]:
     """Estimate as if nothing but the labelled rows were known, and how common classes are."""
-    rows = _LabelledRows(sample, drawn)
-    influence = measure.influence(rows)
-    means = np.sum(influence * rows.by_row, axis=1, keepdims=True)
+    # a sample of its own, in which each row stands for as many as its weight
+    rows = Sample(drawn.bags, sample.scores[drawn.rows], posterior=drawn.of_class * drawn.weights)
+    influence, by_row = measure.influence(rows), np.stack(list(rows.row_weights()))
+    means = np.sum(influence * by_row, axis=1, keepdims=True)
     counts = drawn.of_class.sum(axis=1, keepdims=True)
-    added = np.sum(rows.by_row * (influence - means) * np.sqrt(counts / (counts - 1)), axis=0)
+    added = np.sum(by_row * (influence - means) * np.sqrt(counts / (counts - 1)), axis=0)
     return measure.value(rows), added, 0.0
 
 

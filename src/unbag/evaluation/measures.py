@@ -59,6 +59,7 @@ class Sample:
     bags: Bags
     scores: Floats  # (n_instances,) or (n_instances, n_classes)
     kind: ScoreKind = "scores"  # type of the scores
+    posterior: Floats | None = None  # class probabilities in place of W: (n_classes, n_instances)
 
     @cached_property
     def weights(self) -> Floats:
@@ -66,17 +67,26 @@ class Sample:
         return decontamination_weights(self.bags)
 
     def row_weights(self) -> Iterator[Floats]:
-        """W spread over instances, W[i, c]/n_i, class after class: they take much memory."""
-        for of_bags in (self.weights / self.bags.sizes[:, None]).T:
-            yield of_bags[self.bags.index]
+        """Weight of every row in a class, class after class: they take much memory.
+
+        W[i, c]/n_i for the rows of bag i, or posteriors scaled to sum to one.
+        """
+        if self.posterior is None:
+            for of_bags in (self.weights / self.bags.sizes[:, None]).T:
+                yield of_bags[self.bags.index]
+        else:
+            for row in self.posterior:
+                yield row / max(row.sum(), np.finfo(float).tiny)
 
     def class_means(self, values: Floats) -> Floats:
         """Estimate E[h(X) | class c]; the last axis runs over instances, then over classes."""
-        return self.bags.means(values) @ self.weights
+        if self.posterior is None:
+            return self.bags.means(values) @ self.weights
+        return np.stack([values @ row for row in self.row_weights()], axis=-1)
 
     def with_labelled_rows_apart(self) -> Sample:
         """Count every row of known label as an independent draw, whatever the bag model."""
-        if not self.bags.labelled.any():
+        if self.posterior is not None or not self.bags.labelled.any():
             return self
         return replace(self, bags=self.bags.with_labelled_rows_apart()[0])
 
@@ -211,6 +221,10 @@ class Measure(ABC):
     def tally(self, sample: Sample) -> Tally:
         """Gather by bag what estimates from resampled bags need."""
 
+    def unseen(self, sample: Sample, tail: float) -> Floats:  # noqa: ARG002
+        """Values that intervals include although no resampled bags show them; by default none."""
+        return np.array([])
+
 
 class ByClassMeans(Measure):
     """A measure whose statistics are few numbers per instance."""
@@ -268,6 +282,23 @@ class OfConfusion(ByClassMeans):
         sample.check_threshold(self.threshold)
         above = (scores > self.threshold) + 0.5 * (scores == self.threshold)
         return np.stack([1 - above, above])
+
+    def unseen(self, sample: Sample, tail: float) -> Floats:
+        """Values where all rows are predicted alike, if some were not: all of these right, or wrong.
+
+        Resampled bags do not vary there. A share of 1 − tail^(1/n) is the most that n rows can fail
+        to show (Clopper and Pearson), n their number over the design effect of bags on the scores.
+        """
+        statistics, scores = self.statistics(sample), np.atleast_2d(sample.scores.T)
+        if np.ptp(statistics, axis=1).any() or not np.ptp(scores):
+            return np.array([])
+        bags = sample.bags
+        apart = bags.means(scores) - scores.mean(axis=1, keepdims=True)
+        between = np.sum((apart * bags.sizes / bags.n_instances) ** 2, axis=1)
+        most_alike = np.max(between / scores.var(axis=1))
+        share = 1 - tail ** max(most_alike, 1 / bags.n_instances)
+        others = np.stack([np.roll(np.eye(bags.n_classes), k, 1) for k in range(bags.n_classes)])
+        return np.asarray(self.of_means((1 - share) * statistics[:, 0] + share * others, bags))
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,23 @@ class Evaluation:
             raise ValueError("This takes log-odds of rows in bags, which this evaluation has not.")
         return self.measures[measure], self.rows.of(measure)
 
+    def condition(self, measure: str) -> str:
+        """Say when the value that stands in a range is right.
+
+        Parameters
+        ----------
+        measure : str
+            One of ``estimates``.
+
+        Returns
+        -------
+        condition : str
+        """
+        found, of_label_shift = self[measure], self.by_assumption["label_shift"][measure]
+        if found.assumption == "either" and found.value == of_label_shift.value:
+            return "if label shift holds"
+        return "if log-odds are calibrated within bags"
+
     @property
     def lead(self) -> str:
         """What the estimates rest on, in a sentence."""
@@ -254,7 +271,8 @@ class Evaluation:
         return [*lines, *(textwrap.fill(text, WIDTH) for text in self.drift)]
 
     def _table(self) -> list[str]:
-        level = next(iter(self.estimates.values())).confidence_level
+        first = next(iter(self.estimates.values()))
+        interval = "range" if first.is_range else f"{100 * first.confidence_level:g}% interval"
         alone = {
             name: one.alone
             for name, one in self.estimates.items()
@@ -262,7 +280,8 @@ class Evaluation:
         }
         columns = {"sensitivity range": self.ranges, "from the labels alone": alone}
         shown = {name: found for name, found in columns.items() if found}
-        rows = [["", "estimate", f"{100 * level:g}% interval", *shown]]
+        value = self.condition(next(iter(self.estimates))) if first.is_range else "estimate"
+        rows = [["", value, interval, *shown]]
         for name, one in self.estimates.items():
             others = [_range(found[name]) for found in shown.values()]
             value = "undefined" if np.isnan(one.value) else f"{one.value:.4f}"
@@ -272,10 +291,8 @@ class Evaluation:
     @property
     def ranges(self) -> dict[str, Estimate]:
         """The sensitivity range to show with estimates that rest on an assumption; else empty."""
-        rests = next(iter(self.estimates.values())).assumption
-        if rests in ("either", "sensitivity") or "sensitivity" not in self.by_assumption:
-            return {}
-        return self.by_assumption["sensitivity"]
+        is_range = next(iter(self.estimates.values())).is_range
+        return {} if is_range else self.by_assumption.get("sensitivity", {})
 
 
 def _range(estimate: Estimate) -> str:

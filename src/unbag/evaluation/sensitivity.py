@@ -39,7 +39,7 @@ over sampling variance. The standard error of κ is the sandwich estimate cluste
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -249,27 +249,6 @@ def _cut(*kappas: float) -> Slopes:
     return low, value, high
 
 
-@dataclass(frozen=True, eq=False)
-class PosteriorSample(Sample):
-    """Scored rows with class probabilities in place of the weights W."""
-
-    posterior: Floats = field(kw_only=True)  # (n_classes, n_instances)
-
-    def row_weights(self) -> Iterator[Floats]:
-        """Weight of every row in a class, class after class."""
-        for row in self.posterior:
-            yield row / max(row.sum(), np.finfo(float).tiny)
-
-    def class_means(self, values: Floats) -> Floats:
-        """Means of the classes; the last axis runs over instances, then over classes."""
-        return np.stack([values @ row for row in self.row_weights()], axis=-1)
-
-
-def weigh(sample: Sample, posterior: Floats) -> PosteriorSample:
-    """Give the same scores with class probabilities."""
-    return PosteriorSample(sample.bags, sample.scores, posterior=posterior)
-
-
 def estimates_by_slope(
     held_out: HeldOutLogOdds,
     kappas: Slopes,
@@ -286,7 +265,7 @@ def estimates_by_slope(
     for kappa in kappas:
         posterior = held_out.posteriors(kappa)
         for name, (measure, own) in measures.items():
-            found[name].append(_bootstrap(measure, weigh(own, posterior), uncertainty))
+            found[name].append(uncertainty.of(measure, replace(own, posterior=posterior)))
     return {name: _span(three, more_spread) for name, three in found.items()}
 
 
@@ -310,7 +289,7 @@ def estimates_of_draws(
     """
     values = np.array(
         [
-            [measure.value(weigh(own, p)) for measure, own in measures.values()]
+            [measure.value(replace(own, posterior=p)) for measure, own in measures.values()]
             for p in held_out.drawn_posteriors()
         ]
     )
@@ -326,25 +305,6 @@ def estimates_of_draws(
             low, high = max(low, 0.0), min(high, 1.0)
         found[name] = replace(one, value=value, standard_error=error, low=low, high=high)
     return found
-
-
-def _bootstrap(measure: Measure, sample: PosteriorSample, uncertainty: Uncertainty) -> Estimate:
-    """Estimate for given posteriors, with bags resampled."""
-    value, level = measure.value(sample), uncertainty.confidence_level
-    if np.isnan(value):
-        # no row is predicted positive, and there is no precision
-        return Estimate(value, np.nan, np.nan, np.nan, level, measure.bounded)
-    tally = measure.tally(sample)
-    # (n_bags, n_classes, n_statistics), and how much of each class a bag holds
-    sums = np.stack([tally.sums(row) for row in sample.posterior], axis=1)
-    mass = sample.bags.means(sample.posterior).T * sample.bags.sizes[:, None]
-    draws = uncertainty.draw_totals(np.concatenate([sums, mass[:, :, None]], axis=2), sample)
-    # of few bags, some draws leave nothing of a class
-    left = np.where(draws[..., -1:] > 0, draws[..., -1:], np.nan)
-    spread = tally.value(draws[..., :-1] / left)
-    spread = spread + (value - np.nanmean(spread))
-    low, high = map(float, uncertainty.limits(spread, sample))
-    return Estimate(value, float(np.nanstd(spread, ddof=1)), low, high, level, measure.bounded)
 
 
 # --- robustness -----------------------------------------------------------------------------------
@@ -389,7 +349,7 @@ def values_by_factor(
 ) -> dict[float, float]:
     """Estimate a measure if log-odds within bags are wrong by each of some factors."""
     return {
-        float(factor): float(measure.value(weigh(sample, held_out.posteriors(float(factor)))))
+        float(factor): float(measure.value(replace(sample, posterior=held_out.posteriors(factor))))
         for factor in factors
     }
 

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside
 from unbag._text import WIDTH
-from unbag.evaluation.measures import Measure, Sample
+from unbag.evaluation.measures import Measure, Sample, Tally
 from unbag.weights import moment_terms
 
 VerdictName = Literal["not_rejected", "inconclusive", "rejected"]
@@ -104,6 +104,11 @@ class Estimate:
     verdict: Verdict | None = None
 
     @property
+    def is_range(self) -> bool:
+        """Whether it rests on no single assumption: its limits are no confidence interval."""
+        return self.assumption in ("either", "sensitivity")
+
+    @property
     def shown_limits(self) -> tuple[float, float]:
         """Limits, cut to what is possible unless nothing would be left."""
         if not self.bounded or self.low > 1 or self.high < 0:
@@ -158,8 +163,14 @@ class Uncertainty:
             return Estimate(value, np.nan, np.nan, np.nan, self.confidence_level, bounded)
         sample = sample.with_labelled_rows_apart()
         tally = measure.tally(sample)
-        draws = tally.value(self.draw_class_means(sample, tally.bag_means))
-        low, high = map(float, self.limits(draws, sample))
+        if sample.posterior is None:
+            draws = tally.value(self.draw_class_means(sample, tally.bag_means))
+        else:
+            draws = tally.value(self._draw_posterior_means(sample, tally, sample.posterior))
+            draws += value - np.nanmean(draws)
+        unseen = measure.unseen(sample, (1 - self.confidence_level) / 2)
+        ends = np.append(self.limits(draws, sample), unseen)
+        low, high = float(ends.min()), float(ends.max())
         error = float(np.nanstd(draws, ddof=1))
         return Estimate(value, error, low, high, self.confidence_level, bounded)
 
@@ -184,19 +195,22 @@ class Uncertainty:
         draws = _draw_bags(sample, bag_means, self.n_resamples, rng)
         return means + np.sqrt(n_bags / max(n_bags - n_classes, 1)) * (draws - means)
 
-    def draw_totals(self, parts: Floats, sample: Sample) -> Floats:
-        """Totals that other bags might have given, of what each bag adds: (n_resamples, ...).
-
-        Bags are drawn with replacement, with the degrees of freedom made up for as in
-        `draw_class_means`.
-        """
-        n_bags, seed = len(parts), self.random_state
-        spare = n_bags / max(n_bags - sample.bags.n_classes, 1)
-        flat = parts.reshape(n_bags, -1)
+    def _draw_posterior_means(self, sample: Sample, tally: Tally, posterior: Floats) -> Floats:
+        """Class means by given posteriors of bags drawn with replacement, scattered alike."""
+        bags = sample.bags
+        sums = np.stack([tally.sums(row) for row in posterior], axis=1)
+        mass = bags.means(posterior).T * bags.sizes[:, None]  # of each class in a bag
+        parts = np.concatenate([sums, mass[:, :, None]], axis=2)
+        flat, seed = parts.reshape(bags.n_bags, -1), self.random_state
         total = flat.sum(axis=0)
-        draw = _times_drawn if isinstance(seed, Integral) else _times_drawn.__wrapped__
-        draws = total + np.sqrt(spare) * (draw(n_bags, self.n_resamples, seed) @ flat - total)
-        return draws.reshape(self.n_resamples, *parts.shape[1:])
+        times = _times_drawn if isinstance(seed, Integral) else _times_drawn.__wrapped__
+        spare = bags.n_bags / max(bags.n_bags - bags.n_classes, 1)
+        draws = times(bags.n_bags, self.n_resamples, seed) @ flat
+        draws = total + np.sqrt(spare) * (draws - total)
+        draws = draws.reshape(self.n_resamples, *parts.shape[1:])
+        # of few bags, some draws leave nothing of a class
+        left = np.where(draws[..., -1:] > 0, draws[..., -1:], np.nan)
+        return draws[..., :-1] / left
 
     def _quantile(self, sample: Sample) -> float:
         tail = (1 + self.confidence_level) / 2

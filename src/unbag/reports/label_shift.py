@@ -149,7 +149,7 @@ class LabelShiftDisplay(Display):
             "share of positives in the bag" if self.n_classes == 2 else "expected mean rank, in %"
         )
         ax.margins(y=0.12)
-        ax.set(xlabel=x_label, ylabel=f"mean rank of {shown(self.feature, 24)}, in %")
+        ax.set(xlabel=x_label, ylabel=f"mean rank of {shown(self.feature, 16)}, in %")
         add_legend_above(ax, columnspacing=1)
 
     def _mark_suspicious(self, ax: Any) -> None:

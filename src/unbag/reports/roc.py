@@ -91,7 +91,7 @@ class RocDisplay(Display):
             alpha=0.2,
             linewidth=0,
             label="sensitivity range"
-            if self.auc.assumption in ("sensitivity", "either")
+            if self.auc.is_range
             else f"{percent(band.confidence_level, None)} band, pointwise",
         )
         label = f"from proportions (AUC {self.auc.value:.2f})"

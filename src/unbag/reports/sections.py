@@ -51,9 +51,6 @@ _MEASURES = {
     "false_positive_rate": "False positive rate (FPR)",
     "f1": "F1 score",
 }
-# Estimates that are ranges.
-_SPANNING = ("sensitivity", "either")
-
 # Proportion of intervals of two standard errors, from few bags, that miss the truth.
 _MISSES = 0.07
 # Probabilities of so many misses below which the model is miscalibrated, and may be.
@@ -81,7 +78,7 @@ def verdict_section(
         other
         for key, other in evaluation.verdicts.items()
         if key != verdict.assumption
-        and (key != "label_shift" or verdict.assumption not in _SPANNING)
+        and (key != "label_shift" or verdict.assumption not in ("either", "sensitivity"))
     ]
     reasons = [*verdict.reasons]
     for other in others:
@@ -183,7 +180,8 @@ def _suspects(what: str, test: LabelShiftTest) -> NumberTable:
         for k in keep
     )
     header = ("Bag", "Instances", "Column", "z", "p, adjusted")
-    return NumberTable(f"Bags with the largest deviations: {what.lower()}", header, rows)
+    what = f"{what[0].lower()}{what[1:]}"
+    return NumberTable(f"Bags with the largest deviations: {what}", header, rows)
 
 
 # --- accuracy -------------------------------------------------------------------------------------
@@ -229,7 +227,8 @@ def _limits(name: str, evaluation: Evaluation) -> str:
     found, ranges = evaluation[name], evaluation.ranges
     beside = f"; sensitivity range {interval_text(name, ranges[name])}" if ranges else ""
     level = percent(found.confidence_level, None)
-    return f"{level} interval {interval_text(name, found)}{beside}"
+    what = "range" if found.is_range else f"{level} interval"
+    return f"{what} {interval_text(name, found)}{beside}"
 
 
 def performance_section(
@@ -247,7 +246,7 @@ def performance_section(
         findings.append(Finding(text, "warning"))
     elif found.low <= random:
         text = (
-            "No, these bags do not show it: the interval includes "
+            f"No, these bags do not show it: the {'range' if found.is_range else 'interval'} includes "
             f"{number(name, random)}, the value of random guessing."
         )
         findings.append(Finding(text, "warning"))
@@ -268,7 +267,7 @@ def performance_section(
     pictures = []
     if roc is not None:
         level = percent(roc.band.confidence_level, None)
-        band = "sensitivity range" if roc.auc.assumption in _SPANNING else f"{level} band"
+        band = "sensitivity range" if roc.auc.is_range else f"{level} band"
         caption = f"ROC curve of held-out scores with its {band}, estimated {source}."
         rates = ", ".join(
             f"{percent(np.interp(at, roc.band.fpr, roc.band.tpr))} at {percent(at)}"
@@ -289,8 +288,8 @@ def performance_tiles(evaluation: Evaluation) -> list[Tile]:
             continue
         found = evaluation[name]
         value, limits = value_text(name, found), interval_text(name, found)
-        if found.assumption in _SPANNING:
-            detail = f"{value} if log-odds are calibrated within bags"
+        if found.is_range:
+            detail = f"{value} {evaluation.condition(name)}"
             tiles.append(Tile(measure_words(name), limits, detail))
         else:
             tiles.append(Tile(measure_words(name), value, _limits(name, evaluation)))
@@ -301,11 +300,11 @@ def _auc_lead(evaluation: Evaluation, source: str) -> str:
     auc, name = evaluation["roc_auc"], "roc_auc"
     text = "The probability that a random positive is ranked above a random negative (AUC) is "
     value = value_text(name, auc)
-    if auc.assumption in _SPANNING:
+    if auc.is_range:
         low_to_high = interval_text(name, auc).replace(" to ", " and ")
         return (
-            f"{text}between {low_to_high}: bags determine no more. If log-odds are calibrated within "
-            f"bags, it is {value}. {_HELD_OUT}"
+            f"{text}between {low_to_high}: bags determine no more. It is {value} "
+            f"{evaluation.condition(name)}. {_HELD_OUT}"
         )
     rests = ""
     if auc.assumption != "labels":
@@ -339,7 +338,8 @@ def _source(evaluation: Evaluation, bags: Bags) -> str:
 
 
 def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
-    level = next(iter(evaluation.estimates.values())).confidence_level
+    first = next(iter(evaluation.estimates.values()))
+    level = "Range" if first.is_range else f"{percent(first.confidence_level, None)} interval"
     ranges, truth = evaluation.ranges, {}
     if labels is not None:
         sample = make_sample(labels, as_columns(evaluation.scores))
@@ -352,7 +352,7 @@ def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
         row += [number(name, truth[name], 1)] if truth else []
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:.3g}"
-    header = ["Measure", "Estimate", f"{percent(level, None)} interval"]
+    header = ["Measure", "Estimate", level]
     header += ["Sensitivity range"] if ranges else []
     header += ["With the labels"] if truth else []
     caption = f"Estimates on held-out bags ({whole(evaluation.n_instances)} instances){threshold}"
