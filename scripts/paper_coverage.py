@@ -257,13 +257,11 @@ ITEMS = (
 def page() -> str:
     """Render the table in Markdown."""
     lines = [
-        "# The paper, item by item",
+        "# Scott and Zhang, item by item",
         "",
-        "Every numbered or named item of Scott and Zhang's paper, appendix included: where its",
-        "code is and which tests hold it to its word. By `python scripts/paper_coverage.py`; a",
-        "test checks that nothing is missing and that all of it exists. Where a statement of the",
-        "paper is wrong or can be made sharper, see",
-        "[the theory](../theory/bounds.md#where-statement-and-proof-differ).",
+        "Every numbered or named item of Scott and Zhang (2020), appendix included, with its code and",
+        "its tests. Some statements of the paper are wrong or can be sharpened:",
+        "[where statement and proof differ](../theory/bounds.md#where-statement-and-proof-differ).",
         "",
         "| section | item | code | tests |",
         "| --- | --- | --- | --- |",
