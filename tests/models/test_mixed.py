@@ -321,6 +321,21 @@ def test_no_bag_effect_is_found_under_label_shift():
     assert model.dispersion_ < 1.3
 
 
+def test_bags_of_both_kinds_have_next_to_no_bag_effect():
+    rng, n, slopes = np.random.default_rng(5), 300, np.array([1.0, -0.7, 0.4])
+    bag, by_label = np.repeat(np.arange(n), 100), np.repeat(np.arange(n) < n // 2, 100)
+    positive = rng.random(len(bag)) < rng.uniform(0.05, 0.95, n)[bag]
+    X = rng.normal(size=(len(bag), 3))
+    moved = X + 0.7 * rng.normal(size=(n, 3))[bag]
+    X = np.where(by_label[:, None], X + (positive[:, None] - 0.5) * slopes, moved)
+    labels = np.where(by_label, positive, rng.random(len(bag)) < expit(moved @ slopes))
+    y = bag_target(bag, counts=np.bincount(bag, labels, n)[bag])
+    model = LLPClassifier(kernel=None).fit(X, y)
+    # without the variance of a random slope, .04 and .87
+    assert model.bag_effect_ < 0.02
+    assert model.coef_[0] @ slopes / (slopes @ slopes) == pytest.approx(1.0, abs=0.07)
+
+
 def test_words_of_errors():
     data = make_gaussian_bags(10, 5, n_features=2, random_state=0)
     for settings, message in [

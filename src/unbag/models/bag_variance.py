@@ -2,15 +2,17 @@
 
 Under covariate shift bags may differ by more than their rows say: log-odds of bag b are f + u_b with
 u_b ~ N(0, τ²). Under label shift they never do, but sums over bags of predictions are off as well,
-in a known way: E[Σp | K_b] is linear in K_b for any f. So with V_b = Σ_j v_j, the class prior q, and
-N_b the variance of the noise of the count, gaps are modelled as
+in a known way: E[Σp | K_b] is linear in K_b for any f. So with V_b = Σ_j v_j, the class prior q, N_b
+the variance of the noise of the count and D_b = Σp − n_b q, gaps are modelled as
 
-    K_b − Σp = a V_b + d (Σp − n_b q) + r_b,    Var r_b = (1 + max(d, 0)) V_b + N_b + τ² V_b²,
+    K_b − Σp = a V_b + d D_b + r_b,    Var r_b = (1 + max(d, 0)) V_b + N_b + τ² V_b² + ω² D_b².
 
-with the slope d free, which takes up what label shift does, and τ² by restricted maximum likelihood
-with the leverage that the bags had in the fit of f, shrunk to τ⁶/(τ⁴ + e²) by the part e² of its
-squared standard error that is due to noise, so that noisy counts say that there is no effect. It counts by the posterior probability of
-covariate shift, by two slopes between mean predictions x_b and proportions y_b of bags:
+The slope d, which is free, takes up what label shift does; the variance ω² of a random slope, what
+it does to some of the bags only. τ² and ω² are found by restricted maximum likelihood with the
+leverage that the bags had in the fit of f. τ² is shrunk to τ⁶/(τ⁴ + e²) by the part e² of its squared
+standard error that is due to noise, so that noisy counts say that there is no effect. It counts by
+the posterior probability of covariate shift, by two slopes between mean predictions x_b and
+proportions y_b of bags:
 
     covariate shift:  the slope of y on x is 1,
     label shift:      the slope of x on y is s = 1 − Σ_b V_b / (N q(1 − q)),
@@ -108,30 +110,51 @@ def estimate_bag_variance(table: BagPredictions, before: float) -> BagVariation:
 
 
 def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: float) -> float:
+    """τ²; with the random slope's ω² as the second of two variances."""
     V, noise = table.variances, table.noise
     gap = table.counts - table.predicted
     A = np.column_stack([V, table.predicted - table.sizes * q])
     own = np.minimum(table.leverages / np.maximum(V + noise + before * V**2, 1e-12), _MOST_LEVERAGE)
-    variance, slope = before, 0.0
+    variances, slope = np.array([before, 0.0]), 0.0
     for _ in range(_MOST_STEPS):
-        w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + noise + variance * V**2, 1e-12)
+        beyond = A**2 @ variances
+        w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + noise + beyond, 1e-12)
         normal = (A * w[:, None]).T @ A
         inverse = np.linalg.inv(normal + 1e-10 * np.trace(normal) * np.eye(2))
         coef = inverse @ (A.T @ (w * gap))
         residual = gap - A @ coef
         leverage = np.minimum(np.einsum("bi,ij,bj->b", A, inverse, A) * w + own, _MOST_LEVERAGE)
-        score = float((w**2 * V**2 * residual**2 - w * V**2 * (1.0 - leverage)).sum())
-        information = float((w**2 * V**4 * (1.0 - leverage)).sum())
-        found = min(max(0.0, variance + score / max(information, 1e-12)), LARGEST_BAG_EFFECT)
-        settled = abs(found - variance) < 1e-4 * found + 1e-9 and abs(coef[1] - slope) < 1e-4
-        variance, slope = found, float(coef[1])
+        score = (A**2).T @ (w**2 * residual**2 - w * (1.0 - leverage))
+        information = _information(A, w, leverage)
+        found = np.clip(
+            variances + _scoring_step(variances, score, information), 0.0, LARGEST_BAG_EFFECT
+        )
+        settled = np.all(np.abs(found - variances) < 1e-4 * found + 1e-9)
+        settled &= abs(coef[1] - slope) < 1e-4
+        variances, slope = found, float(coef[1])
         if settled:
             break
     # shrunk by what noise adds to its squared standard error
-    w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + variance * V**2, 1e-12)
-    without_noise = float((w**2 * V**4 * (1.0 - leverage)).sum())
-    error = 2.0 / max(information, 1e-12) - 2.0 / max(without_noise, 1e-12)
+    variance = float(variances[0])
+    w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + beyond, 1e-12)
+    without_noise = _information(A, w, leverage)[0, 0]
+    error = 2.0 / max(information[0, 0], 1e-12) - 2.0 / max(without_noise, 1e-12)
     return variance**3 / (variance**2 + max(error, 0.0) + 1e-300)
+
+
+def _information(A: Floats, w: Floats, leverage: Floats) -> Floats:
+    """Twice the expected information of the variances that the squares of A are multiplied by."""
+    return (A**2 * (w**2 * (1.0 - leverage))[:, None]).T @ A**2
+
+
+def _scoring_step(variances: Floats, score: Floats, information: Floats) -> Floats:
+    """Fisher scoring, without the variances that are zero and would turn negative."""
+    step, free = np.zeros(len(score)), (variances > 0) | (score > 0)
+    if free.any():
+        of_free = information[np.ix_(free, free)]
+        ridge = 1e-10 * np.trace(of_free) + 1e-300
+        step[free] = np.linalg.solve(of_free + ridge * np.eye(len(of_free)), score[free])
+    return step
 
 
 def _misfits(table: BagPredictions, q: float, variance: float) -> tuple[float, float]:
