@@ -166,7 +166,7 @@ class Page:
             "The model": re.sub(r" at 0x[0-9a-f]+", "", self.model),
         }
         lines = [
-            _tag("pre", *_lines(text), tabindex="0", aria_label=label)
+            _tag("pre", _lines(text), tabindex="0", aria_label=label)
             for label, text in made_by.items()
             if text
         ]
@@ -211,8 +211,8 @@ def _name(text: str) -> _Html:
     return _Html(_tag("bdi", text).rstrip())
 
 
-def _lines(text: str) -> list[_Html]:
-    return [_Html(html.escape(shown(line)) + "\n") for line in text.split("\n")]
+def _lines(text: str) -> _Html:
+    return _Html("\n".join(html.escape(shown(line)) for line in text.split("\n")))
 
 
 def _link(section: Section) -> _Html:
