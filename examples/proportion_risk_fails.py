@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag import bag_target, check_bag_target
-from unbag.evaluation.measures import plain_estimate
+from unbag.evaluation.measures import Risk, make_sample
 
 GOLDEN = (sqrt(5) - 1) / 2
 GRID, FINE_GRID = np.linspace(0, 1, 201), np.linspace(0, 1, 10_001)
@@ -81,11 +81,7 @@ def fit_by_epr(x: Curve, y: Any, power: int) -> float:
 def fit_by_corrected_risk(x: Curve, y: Any) -> float:
     """Threshold of least balanced error, as estimated from the same bags."""
     columns = (np.column_stack([t - x, x - t]) for t in GRID)
-    return best(
-        np.array(
-            [plain_estimate("corrected_risk", y, scores, loss="zero_one") for scores in columns]
-        )
-    )
+    return best(np.array([Risk("zero_one").value(make_sample(y, scores)) for scores in columns]))
 
 
 def best(risks: Curve) -> float:

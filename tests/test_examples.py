@@ -109,7 +109,7 @@ def test_large_bags_come_to_the_closed_forms(fails):
     assert fails.fit_by_epr(x, y, 2) == pytest.approx(0.607, abs=0.02)
     assert fails.fit_by_epr(x, y, 1) == pytest.approx(0.602, abs=0.02)
     t = 0.4
-    risk = fails.plain_estimate("corrected_risk", y, x - t, loss="zero_one")
+    risk = fails.Risk("zero_one").value(fails.make_sample(y, x - t))
     assert risk == pytest.approx(fails.balanced_error(t), abs=0.01)
 
 

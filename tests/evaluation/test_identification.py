@@ -7,7 +7,7 @@ import pytest
 
 from unbag import bag_target
 from unbag.evaluation import identification_bounds
-from unbag.evaluation.identification import Brier, in_these_rows
+from unbag.evaluation.identification import in_these_rows
 from unbag.evaluation.measures import get_measure, make_sample
 
 BAG = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
@@ -52,9 +52,8 @@ def filled(count, size):
 
 def values(name, y, scores, every, options):
     """Measure of each labelling, at the class shares that the bags tell."""
-    measure = Brier(**options) if name == "brier" else get_measure(name, options)
     sample = make_sample(y, scores)
-    measure = in_these_rows(measure)
+    measure = in_these_rows(get_measure(name, options))
     statistics = measure.statistics(sample)
     found = []
     for labels in every:
@@ -81,16 +80,6 @@ def test_area_is_that_of_labels_where_these_are_known():
     found = identification_bounds("roc_auc", labels, TIED)
     assert found.sharp
     assert (found.low, found.high) == pytest.approx((np.mean(pairs), np.mean(pairs)))
-
-
-def test_brier_score_of_probabilities():
-    chances = np.random.default_rng(1).uniform(size=len(BAG))
-    y = bag_target(BAG, counts=COUNTS)
-    every = labellings(BAG, [[filled(k, np.sum(i == BAG))] for i, k in COUNTS.items()])
-    expected = [np.mean((chances - labels) ** 2) for labels in every]
-    found = identification_bounds("brier", y, chances)
-    assert found.sharp
-    assert (found.low, found.high) == pytest.approx((min(expected), max(expected)))
 
 
 @ALL_MEASURES
@@ -134,52 +123,6 @@ def test_noise_widens_the_limits(name, options):
     assert surer.high >= noisy.high >= exact.high - 1e-12
 
 
-THREE_BAG = np.repeat([0, 1], [5, 4])
-THREE_COUNTS = {0: (1, 3, 1), 1: (2, 1, 1)}
-COLUMNS = np.random.default_rng(4).normal(size=(9, 3))
-THREE_MEASURES = [
-    ("recall", {"actual": 2, "predicted": 2}, True),
-    ("recall", {"actual": 0, "predicted": 1}, True),
-    ("balanced_accuracy", {}, True),
-    ("accuracy", {}, True),
-    ("accuracy", {"class_prior": (0.7, 0.2, 0.1)}, True),
-    ("cost", {"cost": [[0, 3, 3], [1, 0, 1], [5, 5, -1]]}, True),
-    ("cost", {"cost": [[0, 3, 1], [1, 0, 2], [5, 4, 0]]}, False),
-    ("precision", {"positive": 2}, False),
-    ("precision", {"positive": 2, "class_prior": "balanced"}, False),
-    ("f1", {"positive": 1}, False),
-    ("f1", {"positive": 1, "class_prior": (0.2, 0.2, 0.6)}, False),
-    ("corrected_risk", {}, False),
-]
-
-
-@pytest.mark.parametrize(("name", "options", "sharp"), THREE_MEASURES)
-@pytest.mark.parametrize("seed", range(3))
-def test_limits_of_three_classes(name, options, sharp, seed):
-    columns = np.random.default_rng(seed).normal(size=(9, 3))
-    y = bag_target(THREE_BAG, counts=THREE_COUNTS)
-    fills = [[np.repeat([0, 1, 2], counts)] for counts in THREE_COUNTS.values()]
-    found = identification_bounds(name, y, columns, **options)
-    all_values = values(name, y, columns, labellings(THREE_BAG, fills), options)
-    assert found.sharp == sharp
-    assert found.low <= all_values.min() + 1e-12
-    assert found.high >= all_values.max() - 1e-12
-    if sharp:
-        assert (found.low, found.high) == pytest.approx((all_values.min(), all_values.max()))
-
-
-@pytest.mark.parametrize(("name", "options", "_"), THREE_MEASURES)
-def test_noise_widens_the_limits_of_three_classes(name, options, _):
-    exact = identification_bounds(
-        name, bag_target(THREE_BAG, counts=THREE_COUNTS), COLUMNS, **options
-    )
-    y = bag_target(THREE_BAG, counts=THREE_COUNTS, noise=0.6)
-    noisy = identification_bounds(name, y, COLUMNS, **options)
-    assert not noisy.sharp
-    assert noisy.low <= exact.low + 1e-12
-    assert noisy.high >= exact.high - 1e-12
-
-
 def test_nothing_predicted_has_no_precision():
     found = identification_bounds(
         "precision", bag_target(BAG, counts=COUNTS), SCORES, threshold=99.0
@@ -199,8 +142,7 @@ def test_nothing_predicted_has_no_precision():
             {"confidence_level": 1.0},
             "confidence_level must lie",
         ),
-        ("roc_auc", bag_target(THREE_BAG, counts=THREE_COUNTS), COLUMNS, {}, "is for two classes"),
-        ("brier", bag_target(BAG, counts=COUNTS), SCORES, {}, "between 0 and 1"),
+        ("recall", np.array([0, 1, 2]), np.eye(3), {}, "for two classes and there are 3"),
         ("gain", bag_target(BAG, counts=COUNTS), SCORES, {}, "There is no measure 'gain'"),
     ],
 )

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from estimates import estimate_with_labels
 from unbag import bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import required_labels, sample_rows_to_label
-from unbag.evaluation.labelled import estimate_with_labels
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=40, n_features=1, random_state=0)
 SCORES = 1.5 * DATA.X[:, 0]

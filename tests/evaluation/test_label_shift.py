@@ -1,7 +1,5 @@
 """The test of the assumption: uniform p-values where it holds, and the right bags where not."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -306,18 +304,8 @@ def test_what_is_printed():
     assert repr(found) == str(found)
     for word in ("statistic", "detectable_drift", "adjusted_p_value", "bag"):
         assert word in str(found)
-    assert list(found.frame()["feature"]) == ["a", "b", "c"]
-    assert len(found.frame("bags")) == 30
-    with pytest.raises(ValueError, match="'features', 'bags'"):
-        found.frame("rows")
-
-
-def test_frame_says_what_to_install(monkeypatch):
-    _, X, y = small()
-    found = label_shift_test(X, y)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"frame\(\) needs pandas; install it with: pip install"):
-        found.frame()
+    assert list(found.features["feature"]) == ["a", "b", "c"]
+    assert len(found.bags["bag"]) == 30
 
 
 def test_mistakes_are_named():

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from estimates import estimate_with_labels, plain_estimate
 from unbag import bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import evaluate
@@ -14,11 +15,10 @@ from unbag.evaluation.labelled import (
     Imputations,
     _with_bags,
     candidates,
-    estimate_with_labels,
     fit_imputations,
     from_draw,
 )
-from unbag.evaluation.measures import get_measure, make_sample, plain_estimate
+from unbag.evaluation.measures import get_measure, make_sample
 from unbag.observations.count_likelihood import label_posteriors
 
 TRUE = {
@@ -265,7 +265,6 @@ KNOWN = some(LABELS, 60, np.random.default_rng(0))
         (np.where(KNOWN == 1, 2, KNOWN), {}, "Label 2 is none of the 2 classes"),
         (np.where(KNOWN == 1, 0.5, KNOWN), {}, "Label 0.5 is not a class number"),
         (np.where(KNOWN == 1, np.nan, KNOWN), {}, "Of class 1 there are 0 labels"),
-        (KNOWN, {"confidence_level": 2}, "confidence_level must lie between 0 and 1"),
         (KNOWN, {"weights": np.ones(3)}, r"weights of shape \(3,\)"),
         (KNOWN, {"weights": np.zeros(120)}, "must be a positive number"),
     ],

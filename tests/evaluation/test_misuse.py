@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 
+from estimates import estimate_with_labels, plain_estimate
 from unbag import LLPClassifier
 from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import MEASURES as ALL_MEASURES
-from unbag.evaluation.measures import SCORERS, make_sample, plain_estimate
+from unbag.evaluation.measures import SCORERS, make_sample
 
 DATA = make_gaussian_bags(12, 20, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]

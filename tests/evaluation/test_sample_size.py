@@ -15,9 +15,6 @@ from unbag.datasets import make_gaussian_bags, make_random_bags
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.weights import class_means, decontamination_weights
 
-BAG_MODELS = ["instances", "bags"]
-both_models = pytest.mark.parametrize("bag_model", BAG_MODELS)
-
 
 def target(counts, labels=(), noise=None):
     """Bags that hold so many instances of each class, and rows of known label behind them."""
@@ -29,11 +26,11 @@ def target(counts, labels=(), noise=None):
     return bag_target(bag, counts=dict(enumerate(given_counts)), labels=known, noise=noise)
 
 
-def worth(y, bag_model="instances"):
+def worth(y):
     """The same without the warning, which small examples deserve."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return effective_sample_size(y, cluster_by_bag=bag_model == "bags")
+        return effective_sample_size(y)
 
 
 def difference(found, shares):
@@ -59,11 +56,10 @@ def some_counts(draw, max_classes=2, min_size=1):
 # --- labels -------------------------------------------------------------------------------------
 
 
-@both_models
 @pytest.mark.parametrize("classes", [["no", "yes"], ["a", "b", "c"]], ids=len)
-def test_labels_are_worth_their_number(classes, bag_model):
+def test_labels_are_worth_their_number(classes):
     labels = np.repeat(classes, np.arange(1, len(classes) + 1) * 40)
-    found = effective_sample_size(labels, cluster_by_bag=bag_model == "bags")
+    found = effective_sample_size(labels)
     np.testing.assert_allclose(found.rows_per_class, np.arange(1, len(classes) + 1) * 40)
     assert found.fraction_of_labels == pytest.approx(1)
     assert found.n_effective == pytest.approx(len(labels))
@@ -135,20 +131,18 @@ def test_share_is_the_harmonic_mean_over_all_contrasts(counts):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("bag_model", BAG_MODELS)
-def test_variance_of_class_means_over_resampled_bags(n_classes, bag_model):
+def test_variance_of_class_means_over_resampled_bags(n_classes):
     """Every feature is a statistic of unit variance inside classes."""
-    dependence = 0.0 if bag_model == "instances" else 0.9999
     squares = []
     for seed in range(8):
         drawn = make_gaussian_bags(
             bag_size=np.arange(5, 45, 2), n_classes=n_classes, n_features=300,
-            dependence=dependence, random_state=seed,
+            random_state=seed,
         )  # fmt: skip
         bags = check_bag_target(drawn.y)
-        W = decontamination_weights(bags, bag_model=bag_model)
+        W = decontamination_weights(bags)
         error = class_means(W, bags, drawn.X.T) - drawn.means.T
-        found = worth(drawn.y, bag_model)
+        found = worth(drawn.y)
         squares.append(error**2 * found.rows_per_class)
         if n_classes == 2:
             apart = (error[:, 1] - error[:, 0]) ** 2 * difference(found, bags.class_shares)
@@ -177,14 +171,13 @@ def test_noise_at_its_worst_by_simulation():
 # --- inequalities and invariances ---------------------------------------------------------------
 
 
-@both_models
 @given(counts=some_counts(max_classes=3), more=st.lists(st.integers(0, 9), min_size=3, max_size=3))
 @settings(max_examples=40, deadline=None)
-def test_one_more_bag_never_lowers_the_information(bag_model, counts, more):
+def test_one_more_bag_never_lowers_the_information(counts, more):
     more = more[: counts.shape[1]]
     assume(sum(more) > 1)
-    before = worth(target(counts), bag_model)
-    after = worth(target([*counts, more]), bag_model)
+    before = worth(target(counts))
+    after = worth(target([*counts, more]))
     assert (after.rows_per_class >= before.rows_per_class * (1 - 1e-9)).all()
 
 
@@ -212,22 +205,13 @@ def test_order_of_rows_bags_and_classes_does_not_matter(counts, seed):
     np.testing.assert_allclose(found.by_bag["share"], other.by_bag["share"], atol=1e-9)
 
 
-@both_models
 @given(counts=some_counts(max_classes=3, min_size=2))
 @settings(max_examples=30, deadline=None)
-def test_twice_the_bags_are_worth_twice_the_rows(bag_model, counts):
-    once, twice = (worth(target(c), bag_model) for c in (counts, np.vstack([counts, counts])))
+def test_twice_the_bags_are_worth_twice_the_rows(counts):
+    once, twice = (worth(target(c)) for c in (counts, np.vstack([counts, counts])))
     np.testing.assert_allclose(twice.rows_per_class, 2 * once.rows_per_class)
     assert twice.n_effective == pytest.approx(2 * once.n_effective)
     assert twice.fraction_of_labels == pytest.approx(once.fraction_of_labels)
-
-
-def test_size_counts_only_if_instances_are_independent():
-    small, large = [[3, 1], [1, 3], [2, 2]], [[30, 10], [10, 30], [20, 20]]
-    one, ten = (worth(target(c)).rows_per_class for c in (small, large))
-    np.testing.assert_allclose(ten, 10 * one)
-    one, ten = (worth(target(c), "bags").rows_per_class for c in (small, large))
-    np.testing.assert_allclose(ten, one)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -242,9 +226,6 @@ def test_noise_lowers_the_information_the_more_the_larger_it_is(n_classes):
         assert (less.rows_per_class < more.rows_per_class).all()
         assert less.fraction_of_labels < more.fraction_of_labels
     assert found[-1].by_bag["share"].sum() == pytest.approx(1)
-
-
-# --- pairs and merging --------------------------------------------------------------------------
 
 
 # --- words and tables ---------------------------------------------------------------------------
@@ -286,15 +267,13 @@ def test_summary_in_words():
     for number in ("48 bags", "6,144 instances", "628 labelled", "10%", "1,340", "222", "9 of the"):
         assert number in found.summary
     assert np.sum(found.by_bag["share"][:9]) >= 0.5 > np.sum(found.by_bag["share"][:8])
-    assert worth(drawn.y, "bags").summary.startswith("If a bag counts once, however large, these")
 
 
-def test_summary_of_many_classes_names_the_extremes():
+def test_summary_of_several_classes_names_them():
     drawn = make_gaussian_bags(60, 50, n_classes=4, n_features=4, random_state=0)
     found = effective_sample_size(drawn.y)
-    low, high = found.rows_per_class.argmin(), found.rows_per_class.argmax()
-    assert f"(class {low}) to " in found.summary
-    assert f"(class {high}) labelled rows" in found.summary
+    for name, rows in enumerate(found.rows_per_class):
+        assert f"{rows:.0f} of class {name}" in found.summary
 
 
 def test_frames_hold_the_tables():

@@ -10,11 +10,12 @@ from scipy.stats import norm
 from sklearn import metrics as sk
 from sklearn.utils.class_weight import compute_sample_weight
 
+from estimates import plain_estimate
 from gaussian import gaussian_auc, gaussian_bayes_ber
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.curves import roc_rates
-from unbag.evaluation.measures import make_sample, plain_estimate
+from unbag.evaluation.measures import make_sample
 from unbag.weights import decontamination_weights
 
 roc_auc_score, balanced_accuracy_score, corrected_risk = (

@@ -14,6 +14,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from estimates import plain_estimate
 from unbag import (
     BagKFold,
     BagShuffleSplit,
@@ -24,7 +25,6 @@ from unbag import (
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_fit
-from unbag.evaluation.measures import plain_estimate
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 
 

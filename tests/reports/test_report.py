@@ -382,7 +382,7 @@ def curve_of(observed, error, predicted=None):
     n = len(observed)
     predicted = np.linspace(0.1, 0.9, n) if predicted is None else predicted
     numbers = np.array(predicted), np.array(observed), np.full(n, error), np.full(n, 10)
-    return CalibrationDisplay({"1": CalibrationCurve(*numbers, np.full(n, 1 / n))})
+    return CalibrationDisplay({"1": CalibrationCurve(*numbers)})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ h = 1[f(x) > t] the rates of the ROC curve. `evaluate` checks label shift and co
 and reports the estimate of the assumption that the bags do not contradict.
 """
 
-from unbag.evaluation.curves import brier_score_loss, calibration_curve
+from unbag.evaluation.curves import calibration_curve
 from unbag.evaluation.drift import make_monitoring_reference
 from unbag.evaluation.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.held_out import cross_fit
@@ -25,7 +25,6 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "bag_permutation_importance",
-    "brier_score_loss",
     "calibration_curve",
     "cross_fit",
     "cross_val_evaluate",

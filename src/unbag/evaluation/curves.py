@@ -8,21 +8,19 @@ which a calibrated classifier predicts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from unbag._arrays import Floats, Ints
-from unbag._checks import check_choice, check_count
+from unbag._arrays import Floats
+from unbag._checks import check_count
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import (
-    Brier,
     Sample,
     cell_shares,
-    check_probabilities_range,
     score_cells,
 )
 from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes
@@ -96,8 +94,6 @@ def roc_rates(sample: Sample) -> tuple[Floats, Floats]:
 
 # --- calibration ----------------------------------------------------------------------------------
 
-BinStrategy = Literal["quantile", "uniform"]
-
 # A bag that alone decides some class mean leaves no residual to estimate its noise from.
 _NO_RESIDUAL = 1e-9
 
@@ -113,7 +109,6 @@ class CalibrationCurve:
     observed: Floats  # unbiased, and so it may leave [0, 1]
     standard_error: Floats  # of observed − predicted; NaN where too few bags leave it unknown
     count: NDArray[np.int64]
-    share: Floats  # of each bin at the class prior; under "empirical", count / number of instances
 
 
 def calibration_curve(
@@ -121,7 +116,6 @@ def calibration_curve(
     probabilities: ArrayLike,
     *,
     n_bins: int = 10,
-    strategy: BinStrategy = "quantile",
     pos_label: Any = None,
     class_prior: Any = "empirical",
 ) -> CalibrationCurve:
@@ -144,9 +138,7 @@ def calibration_curve(
         Probabilities of the class ``pos_label``, or of every class. They should come from a model
         that was not trained on these bags.
     n_bins : int, default=10
-        Number of bins; empty ones are left out.
-    strategy : {"quantile", "uniform"}, default="quantile"
-        Bins with equally many instances, or of equal width.
+        Number of bins with about equally many instances; empty ones are left out.
     pos_label : label, optional
         The class that the curve is about; by default the second of two.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
@@ -172,7 +164,9 @@ def calibration_curve(
     W = decontamination_weights(bags)
     signed = resolve_class_prior(class_prior, bags.class_shares) * W
     total = signed.sum(axis=1)
-    bin_of = _bins(predicted_p, n_bins, strategy)
+    check_count(n_bins, "n_bins")
+    edges = np.quantile(predicted_p, np.linspace(0, 1, n_bins + 1)[1:-1])
+    bin_of = np.searchsorted(edges, predicted_p)
     filled, bin_of, count = np.unique(bin_of, return_inverse=True, return_counts=True)
     inside = (bin_of == np.arange(len(filled))[:, None]).astype(float)
     m, q = bags.means(inside), bags.means(inside * predicted_p)
@@ -191,42 +185,7 @@ def calibration_curve(
     spare = 1 - np.sum(W * bags.proportions, axis=1)
     spare[spare < _NO_RESIDUAL] = np.nan
     error = np.sqrt(np.sum(scatter**2 / spare, axis=1))
-    return CalibrationCurve(predicted, observed, error, count, share)
-
-
-def brier_score_loss(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empirical") -> float:
-    """Estimate the Brier score of predicted probabilities from bags alone.
-
-    For two classes with p the probability of the second this is
-
-        E(p − 1₊)² = E p² − 2 E[p 1₊] + π₊ = π₋ E[p² | −] + π₊ E[(1 − p)² | +],
-
-    and each class mean is estimated by W. For more classes it is the sum of such terms over all
-    classes. Being unbiased, the estimate may be negative.
-
-    Parameters
-    ----------
-    y, probabilities : as in `calibration_curve`
-    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
-        How much each class counts.
-
-    Returns
-    -------
-    score : float
-        The estimate; it may be negative.
-
-    Examples
-    --------
-    >>> from unbag.evaluation import brier_score_loss
-    >>> brier_score_loss([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])
-    0.25
-    """
-    bags, p = _check_probabilities(y, probabilities)
-    if p.ndim == 1:
-        _column(bags, None)
-    elif bags.n_classes == 2:
-        p = p[:, 1]
-    return Brier(class_prior=class_prior).value(Sample(bags, p, "probabilities"))
+    return CalibrationCurve(predicted, observed, error, count)
 
 
 def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats]:
@@ -237,7 +196,8 @@ def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats
             f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
             f"probabilities of shape {predicted_p.shape}."
         )
-    check_probabilities_range(predicted_p)
+    if not ((predicted_p >= 0) & (predicted_p <= 1)).all():
+        raise ValueError("Probabilities must lie between 0 and 1.")
     if predicted_p.ndim == 2 and np.abs(predicted_p.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
         raise ValueError("The probabilities of all classes must sum to 1 in every row.")
     return bags, predicted_p
@@ -246,21 +206,9 @@ def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats
 def _column(bags: Bags, pos_label: Any) -> int:
     if pos_label is None:
         if bags.n_classes != 2:
-            raise ValueError(
-                f"There are {bags.n_classes} classes; name one with pos_label, or "
-                "for a score of all of them give the probabilities of all."
-            )
+            raise ValueError(f"There are {bags.n_classes} classes; name one with pos_label.")
         return 1
     place = np.flatnonzero(bags.classes == pos_label)
     if len(place) == 0:
         raise ValueError(f"pos_label {pos_label!r} is none of the classes {list(bags.classes)}.")
     return int(place[0])
-
-
-def _bins(predicted_p: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
-    check_count(n_bins, "n_bins")
-    check_choice(strategy, get_args(BinStrategy), "strategy")
-    inner = np.linspace(0, 1, n_bins + 1)[1:-1]
-    return np.searchsorted(
-        np.quantile(predicted_p, inner) if strategy == "quantile" else inner, predicted_p
-    )

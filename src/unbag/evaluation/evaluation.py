@@ -89,9 +89,9 @@ def evaluate_rows(
                 found = estimates_of_draws(held_out, of_rows, found)
             by_assumption[assumption] = _resting_on(assumption, found)
         if rows.labels is not None or enough_labels(sample.bags):
-            by_assumption["labels"] = estimates_from_labels(
-                of_rows, uncertainty.confidence_level, rows.labels, rows.label_weights
-            )
+            labels = rows.labels, rows.label_weights
+            found_by_labels = estimates_from_labels(of_rows, uncertainty.confidence_level, *labels)
+            by_assumption["labels"] = dict(found_by_labels)
     roc = None
     if curve and sample.bags.n_classes == 2:
         roc = _roc(rows, verdict.assumption, slopes, uncertainty)

@@ -34,16 +34,10 @@ from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import (
     Area,
-    Brier,
     ByClassMeans,
-    Cost,
     Measure,
-    OfConfusion,
-    Precision,
-    Rate,
     Risk,
     Sample,
-    check_cost,
     get_measure,
     make_sample,
 )
@@ -78,17 +72,15 @@ def identification_bounds(
 ) -> IdentificationBounds:
     """Find the least and the largest value of a measure over all labels that the counts allow.
 
-    It takes O(n log n) for n rows. Rows of known label keep it. The limits are sharp for two
-    classes with whole counts; for more classes in rates, recalls, accuracies and other costs
-    that are the same for all errors of a class.
+    It is for two classes, and takes O(n log n) for n rows. Rows of known label keep it. The limits
+    are sharp for whole counts.
 
     Parameters
     ----------
     measure : str
         ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
         ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
-        ``"f1"`` or ``"corrected_risk"``,
-        or ``"brier"`` for probabilities in place of scores.
+        ``"f1"`` or ``"corrected_risk"``.
     y, scores : as in `estimate`
     confidence_level : float, default=0.95
         Where counts carry noise: the probability that all true counts lie within the limits that are
@@ -112,20 +104,21 @@ def identification_bounds(
     0.3333 to 1.0000
     """
     check_inside(confidence_level, "confidence_level")
-    chosen = Brier(**options) if measure == "brier" else get_measure(measure, options)
-    return bounds_of(chosen, make_sample(y, scores), confidence_level)
+    sample = make_sample(y, scores, binary="Limits without assumptions")
+    return bounds_of(get_measure(measure, options), sample, confidence_level)
 
 
 def bounds_of(
     measure: Measure, sample: Sample, confidence_level: float = 0.95
 ) -> IdentificationBounds:
-    """Find the extremes of a measure of a sample; see `identification_bounds`."""
+    """Find the extremes of a measure of a sample; of several classes, what it can be in any sample."""
+    if sample.bags.n_classes != 2:
+        ends = (0.0, 1.0) if measure.bounded else (-np.inf, np.inf)
+        return IdentificationBounds(*ends, sharp=False)
     counts = allowed_counts(sample.bags, confidence_level)
     if isinstance(measure, Risk):
         return _of_losses(measure, sample, counts)
-    if sample.bags.n_classes == 2 or isinstance(measure, Area):
-        return _of_two_classes(in_these_rows(measure), sample, counts)
-    return _of_more_classes(measure, sample, counts)
+    return _of_sum(in_these_rows(measure), sample, counts)
 
 
 @dataclass(frozen=True)
@@ -212,9 +205,7 @@ def _extreme_sums(
     return fewest.sum() + np.arange(len(sums)), sign * sums
 
 
-def _of_two_classes(
-    measure: ByClassMeans, sample: Sample, counts: AllowedCounts
-) -> IdentificationBounds:
+def _of_sum(measure: ByClassMeans, sample: Sample, counts: AllowedCounts) -> IdentificationBounds:
     """Extremes of a measure that, for each number of positives, is monotone in one sum."""
     bags = sample.bags
     statistics = measure.statistics(sample)
@@ -235,7 +226,7 @@ def _of_losses(measure: Risk, sample: Sample, counts: AllowedCounts) -> Identifi
     """Extremes of Σ_c π_c (mean over class c of its loss)."""
     bags, losses = sample.bags, measure.statistics(sample)
     prior = resolve_class_prior(measure.class_prior, bags.class_shares)
-    if bags.n_classes == 2 and counts.known:
+    if counts.known:
         weight = prior / counts.fewest.sum(axis=0)
         gain = weight[1] * losses[1] - weight[0] * losses[0]
         rest = weight[0] * losses[0].sum()
@@ -252,66 +243,6 @@ def _of_losses(measure: Risk, sample: Sample, counts: AllowedCounts) -> Identifi
             end += prior[c] * sign * np.max(sign * T[K > 0] / K[K > 0])
         ends.append(end)
     return _limits(np.array(ends), sharp=False)
-
-
-def _of_more_classes(
-    measure: Measure, sample: Sample, counts: AllowedCounts
-) -> IdentificationBounds:
-    """Limits by the confusion matrix, each of whose entries has its own."""
-    if not isinstance(measure, OfConfusion):
-        raise ValueError(f"{type(measure).__name__} has no limits for more than two classes.")
-    bags = sample.bags
-    low, high = _rate_limits(measure.statistics(sample), bags, counts)
-    if isinstance(measure, Rate):
-        ends = measure.of_means(np.stack([low, high]), bags)
-        return _limits(ends, counts.known)
-    if isinstance(measure, Cost):
-        return _of_cost(measure, low, high, bags, counts)
-    if isinstance(measure, Precision):
-        # of its own rows as few, or as many, and of all others as many, or as few
-        own, others = measure.positive, np.arange(bags.n_classes) != measure.positive
-        worst, best = low.copy(), high.copy()
-        worst[others, own], best[others, own] = high[others, own], low[others, own]
-        return _limits(measure.of_means(np.stack([worst, best]), bags), sharp=False)
-    raise ValueError(f"{type(measure).__name__} has no limits for more than two classes.")
-
-
-def _rate_limits(predicted: Floats, bags: Bags, counts: AllowedCounts) -> tuple[Floats, Floats]:
-    """Limits of P(predicted k | class c), each by itself: hits/(hits + misses) of class c."""
-    inside = (bags.means(predicted) * bags.sizes).T[:, None, :]
-    outside = bags.sizes[:, None, None] - inside
-    fewest, most = counts.fewest[:, :, None], counts.most[:, :, None]
-    hits = np.maximum(fewest - outside, 0).sum(axis=0), np.minimum(most, inside).sum(axis=0)
-    misses = np.maximum(fewest - inside, 0).sum(axis=0), np.minimum(most, outside).sum(axis=0)
-    with np.errstate(invalid="ignore"):
-        low, high = hits[0] / (hits[0] + misses[1]), hits[1] / (hits[1] + misses[0])
-    return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
-
-
-def _of_cost(
-    measure: Cost, low: Floats, high: Floats, bags: Bags, counts: AllowedCounts
-) -> IdentificationBounds:
-    """Extremes of a sum over the confusion matrix.
-
-    What all errors of a class cost alike is taken off: the rows of the matrix sum to one. If
-    nothing is left but the diagonal, with all of one sign, the limits of its entries are attained
-    together: at most one class can have more rows and predictions than a bag has room for apart.
-    """
-    table = check_cost(measure.cost, bags)
-    prior = resolve_class_prior(measure.class_prior, bags.class_shares)
-    off = ~np.eye(bags.n_classes, dtype=bool)
-    alike = np.array([row[other].min() for row, other in zip(table, off, strict=True)])
-    rest = prior[:, None] * (table - alike[:, None])
-    ends = prior @ alike + np.array(
-        [
-            np.sum(np.where(rest > 0, rest * low, rest * high)),
-            np.sum(np.where(rest > 0, rest * high, rest * low)),
-        ]
-    )
-    diagonal = np.diagonal(rest)
-    one_sign = (diagonal <= 0).all() or (diagonal >= 0).all()
-    sharp = counts.known and not rest[off].any() and bool(one_sign)
-    return _limits(1 - ends if measure.complement else ends, sharp)
 
 
 def _limits(values: Floats, sharp: bool) -> IdentificationBounds:

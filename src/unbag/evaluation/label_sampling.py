@@ -19,7 +19,7 @@ from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside, check_positive
 from unbag._outputs import probabilities_of_all
 from unbag.evaluation.identification import in_these_rows
-from unbag.evaluation.labelled import estimate_with_labels, imputed_means
+from unbag.evaluation.labelled import estimates_from_labels, imputed_means
 from unbag.evaluation.measures import Area, Cost, Measure, Sample, get_measure, make_sample
 from unbag.observations.count_likelihood import LabelPosteriors
 
@@ -77,14 +77,12 @@ def required_labels(
     """
     check_positive(precision, "precision")
     check_inside(confidence_level, "confidence_level")
-    sample = make_sample(y, scores)
+    sample, chosen = make_sample(y, scores), get_measure(measure, options)
     n = sample.bags.n_instances
     if labels is None:
-        spread = float(np.mean(_deviations(get_measure(measure, options), sample) ** 2))
+        spread = float(np.mean(_deviations(chosen, sample) ** 2))
     else:
-        pilot = estimate_with_labels(
-            measure, y, scores, labels, confidence_level=confidence_level, **options
-        )
+        pilot = estimates_from_labels({"": (chosen, sample)}, confidence_level, labels)[""]
         spread = pilot.standard_error**2 / max(1 / pilot.n_labels - 1 / n, 1e-300)
     wanted = (precision / stats.norm.ppf((1 + confidence_level) / 2)) ** 2
     return min(int(np.ceil(1 / (wanted / max(spread, 1e-300) + 1 / n))), n)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -20,13 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_choice, check_inside
-from unbag._optional import make_frame
+from unbag._checks import check_inside
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
 from unbag.defaults import LARGE_DRIFT
-from unbag.evaluation.lack_of_fit import InBags, Plane
+from unbag.evaluation.lack_of_fit import Plane
 from unbag.weights import check_contrast
 
 _LISTED = 5
@@ -100,22 +99,6 @@ class LabelShiftTest:
             return sentence
         named = listing([bag_name(bag) for bag in standing])
         return f"{sentence} Bags that stand out, the worst first: {named}."
-
-    def frame(self, table: Literal["features", "bags"] = "features") -> Any:
-        """Give one of the two tables as a pandas DataFrame.
-
-        Parameters
-        ----------
-        table : {"features", "bags"}, default="features"
-            Which of the two.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
-        check_choice(table, ("features", "bags"), "table")
-        return make_frame(getattr(self, table))
 
     def __str__(self) -> str:
         worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
@@ -200,89 +183,66 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
     check_contrast(bags)
     if not (bags.sizes > 1).any():
         raise ValueError("No bag has more than one row, so that nothing can be tested.")
-    names, plane = columns.names, Plane(bags)
-    tables = _Tables(len(names), bags.n_bags)
+    names, plane, df = columns.names, Plane(bags), float(bags.n_bags - bags.n_classes)
+    statistic, p, drift = np.full((3, len(names)), np.nan)
+    steep = np.zeros(len(names), dtype=bool)
+    # of each bag the column in which it stands out most: no table of bags times columns is held
+    p_bag, z, worst = (
+        np.full(bags.n_bags, np.inf),
+        np.full(bags.n_bags, np.nan),
+        np.zeros(bags.n_bags),
+    )
     means = ((place, plane.in_bags(columns.at(place))) for place in range(len(names)))
     varying = ((place, one) for place, one in means if one is not None)
     while block := list(islice(varying, max(1, _TOGETHER // bags.n_bags))):
-        tables.add(block, plane, alpha / (2 * len(names)))
-    if tables.tested == 0:
+        at = np.array([place for place, _ in block])
+        found = plane.test([column for _, column in block])
+        ratio, p_lack = found.lack()
+        statistic[at], p[at] = df * ratio, np.minimum(p_lack, found.p_steep)
+        drift[at] = np.sqrt(found.refined.noticed(alpha / (2 * len(names))) / found.information)
+        steep[at] = found.p_steep < p_lack
+        column, bag = found.p_bag.argmin(axis=0), np.arange(bags.n_bags)
+        least = found.p_bag[column, bag]
+        new = least < p_bag
+        p_bag[new], z[new], worst[new] = least[new], found.z[column, bag][new], at[column[new]]
+    tested = np.isfinite(p)
+    if not tested.any():
         raise ValueError("Every column is constant, so that there is nothing to test.")
+    adjusted = np.minimum(2 * _holm(p), 1.0)
+    judged = np.isfinite(p_bag)
+    of_bags = np.minimum(2 * _holm(np.where(judged, tested.sum() * p_bag, np.nan)), 1.0)
+    order = np.lexsort([-np.abs(z), p_bag])[: judged.sum()]
     notes = []
-    if tables.tested < len(names):
-        constant = names[np.isnan(tables.numbers[1])]
-        notes.append(f"Constant and left out: {listing(list(constant))}.")
-    return tables.result(names, bags, alpha, notes)
-
-
-class _Tables:
-    """Gathers the tests of columns, so that no table of bags times columns is ever held."""
-
-    def __init__(self, n_features: int, n_bags: int) -> None:
-        self.numbers = np.full((4, n_features), np.nan)
-        self.steep = np.zeros(n_features, dtype=bool)
-        self.p_bag = np.full(n_bags, np.inf)
-        self.z = np.full(n_bags, np.nan)
-        self.worst = np.zeros(n_bags, dtype=np.intp)
-        self.tested = 0
-
-    def add(self, block: list[tuple[int, InBags]], plane: Plane, alpha: float) -> None:
-        """Test some columns together."""
-        positions = np.array([position for position, _ in block])
-        one = plane.test([column for _, column in block])
-        p_refined, p_plain = one.refined.p_values(), one.plain.p_values()
-        alike = (p_plain == p_refined) & (one.plain.ratio < one.refined.ratio)
-        ratio = np.where((p_plain < p_refined) | alike, one.plain.ratio, one.refined.ratio)
-        p = np.minimum(p_refined, p_plain)
-        drift = np.sqrt(one.refined.noticed(alpha) / one.information)
-        df = np.full(len(block), float(plane.df))
-        self.numbers[:, positions] = (df * ratio, df, np.minimum(p, one.p_steep), drift)
-        self.steep[positions] = one.p_steep < p
-        self.tested += len(block)
-        # the column in which each bag stands out most
-        worst, place = one.p_bag.argmin(axis=0), np.arange(one.p_bag.shape[1])
-        p_bag = one.p_bag[worst, place]
-        better = p_bag < self.p_bag
-        self.p_bag[better], self.z[better] = p_bag[better], one.z[worst, place][better]
-        self.worst[better] = positions[worst[better]]
-
-    def result(
-        self, names: NDArray[Any], bags: Bags, alpha: float, notes: list[str]
-    ) -> LabelShiftTest:
-        statistic, df, p, drift = self.numbers
-        features = {
+    if not tested.all():
+        notes.append(f"Constant and left out: {listing(list(names[~tested]))}.")
+    steep &= adjusted <= alpha
+    if steep.any():
+        notes.append(
+            "Bag means follow the proportions more steeply than values within bags are apart, "
+            f"which a mixture of classes cannot do: {listing(list(names[steep]))}."
+        )
+    smallest = float(min(np.nanmin(adjusted), np.nanmin(of_bags)))
+    return LabelShiftTest(
+        p_value=smallest,
+        reject=smallest <= alpha,
+        alpha=alpha,
+        features={
             "feature": names,
             "statistic": statistic,
-            "df": df,
+            "df": np.where(tested, df, np.nan),
             "p_value": p,
-            "adjusted_p_value": np.minimum(2 * _holm(p), 1.0),
+            "adjusted_p_value": adjusted,
             "detectable_drift": drift,
-        }
-        judged = np.isfinite(self.p_bag)
-        adjusted = np.minimum(2 * _holm(np.where(judged, self.tested * self.p_bag, np.nan)), 1.0)
-        order = np.lexsort([-np.abs(self.z), self.p_bag])[: judged.sum()]
-        table = {
+        },
+        bags={
             "bag": bags.ids[order],
             "size": bags.sizes[order],
-            "feature": names[self.worst[order]],
-            "z": self.z[order],
-            "adjusted_p_value": adjusted[order],
-        }
-        steep = self.steep & (features["adjusted_p_value"] <= alpha)
-        if steep.any():
-            notes.append(
-                "Bag means follow the proportions more steeply than values within bags are apart, "
-                f"which a mixture of classes cannot do: {listing(list(names[steep]))}."
-            )
-        smallest = min(np.nanmin(features["adjusted_p_value"]), np.nanmin(adjusted))
-        return LabelShiftTest(
-            p_value=float(smallest),
-            reject=bool(smallest <= alpha),
-            alpha=alpha,
-            features=features,
-            bags=table,
-            notes=tuple(notes),
-        )
+            "feature": names[worst[order].astype(np.intp)],
+            "z": z[order],
+            "adjusted_p_value": of_bags[order],
+        },
+        notes=tuple(notes),
+    )
 
 
 def _holm(p: Floats) -> Floats:

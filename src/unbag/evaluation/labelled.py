@@ -28,20 +28,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag._checks import check_inside
 from unbag._outputs import probabilities_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.targets import read_labels
 from unbag.defaults import FEWEST_LABELS
 from unbag.evaluation.identification import bounds_of, in_these_rows
-from unbag.evaluation.measures import Measure, Sample, get_measure, make_sample
+from unbag.evaluation.measures import Measure, Sample
 from unbag.evaluation.uncertainty import Estimate
 from unbag.observations.count_likelihood import LabelPosteriors
 
@@ -56,9 +55,6 @@ class LabelledEstimate(Estimate):
 
     alone: Estimate | None = None
     n_labels: int = 0
-    uses_bags: bool = (
-        True  # whether bags made it more precise; if not, it is that from labels alone
-    )
 
 
 # Bags are left aside where they make an interval wider by more than this factor. To take always
@@ -68,30 +64,6 @@ _WIDEST = 1.05
 # The whole skewness of a sample overcorrects; with this much of it 95% intervals from 200 labels
 # held the area in 93.5 to 98% of 200 draws on six sets of real bags (benchmarks/results/labelled.md).
 _TRUSTED_SKEWNESS = 0.85
-
-
-def estimate_with_labels(
-    measure: str | Measure,
-    y: Any,
-    scores: ArrayLike,
-    labels: ArrayLike | None = None,
-    *,
-    weights: ArrayLike | None = None,
-    confidence_level: float = 0.95,
-    **options: Any,
-) -> LabelledEstimate:
-    """Estimate a measure of these rows from bags and from some labels drawn at random.
-
-    It assumes nothing about bags: what the labels show is right on average, and the bags make it
-    more precise. By default labels are those that were given to `unbag.bag_target`; as such rows
-    have left their bags, bags then only give how many rows of each class there are in all.
-    `unbag.evaluation.evaluate` does this for all measures.
-    """
-    sample = make_sample(y, scores)
-    drawn = draw_of(sample, labels, weights)
-    chosen = get_measure(measure, options)
-    imputations = fit_imputations(drawn, candidates(sample, drawn.bags))
-    return from_draw(chosen, sample, drawn, imputations, confidence_level)
 
 
 def enough_labels(bags: Bags) -> bool:
@@ -108,9 +80,13 @@ def estimates_from_labels(
     confidence_level: float,
     labels: ArrayLike | None = None,
     weights: ArrayLike | None = None,
-) -> dict[str, Estimate]:
-    """Estimate measures, each of a sample of its own; by default from the labels of the target."""
-    found: dict[str, Estimate] = {}
+) -> dict[str, LabelledEstimate]:
+    """Estimate measures, each of a sample of its own, from bags and some labels drawn at random.
+
+    By default labels are those that were given to `unbag.bag_target`; as such rows have left their
+    bags, bags then only give how many rows of each class there are in all.
+    """
+    found: dict[str, LabelledEstimate] = {}
     imputed: dict[int, tuple[Draw, Imputations]] = {}
     for name, (measure, sample) in measures.items():
         if id(sample) not in imputed:
@@ -127,8 +103,7 @@ def from_draw(
     imputations: Imputations,
     confidence_level: float = 0.95,
 ) -> LabelledEstimate:
-    """Estimate a measure from a draw of labelled rows; see `estimate_with_labels`."""
-    check_inside(confidence_level, "confidence_level")
+    """Estimate a measure from a draw of labelled rows and the bags."""
     limits = bounds_of(measure, sample, confidence_level)
     by_labels = _from_labels_alone(measure, sample, drawn)
     bounded, exact = measure.bounded, (np.inf, -np.inf)
@@ -146,9 +121,7 @@ def from_draw(
     with_bags, alone = found
     widths = [each.high - each.low for each in found]
     best = with_bags if widths[0] <= _WIDEST * widths[1] else alone
-    return LabelledEstimate(
-        **vars(best), alone=alone, n_labels=len(drawn.rows), uses_bags=best is with_bags
-    )
+    return LabelledEstimate(**vars(best), alone=alone, n_labels=len(drawn.rows))
 
 
 def _with_bags(

@@ -127,6 +127,12 @@ class LackOfFit:
     z: Floats  # of columns and bags
     p_bag: Floats
 
+    def lack(self) -> tuple[Floats, Floats]:
+        """Lack of fit by what is to be expected of it, the surer of the two, and its p-value."""
+        p, p_plain = self.refined.p_values(), self.plain.p_values()
+        plainly = (p_plain < p) | ((p_plain == p) & (self.plain.ratio < self.refined.ratio))
+        return np.where(plainly, self.plain.ratio, self.refined.ratio), np.minimum(p, p_plain)
+
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
@@ -150,7 +156,6 @@ class Plane:
 
     def __init__(self, bags: Bags) -> None:
         self.bags = bags
-        self.df = bags.n_bags - bags.n_classes
         n, G = bags.sizes[:, None, None], bags.proportions
         D = G[:, :, None] * np.eye(bags.n_classes) - G[:, :, None] * G[:, None, :]
         self.V = np.zeros_like(D) if bags.noise is None else bags.noise

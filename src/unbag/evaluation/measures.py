@@ -120,8 +120,8 @@ class Sample:
         if self.kind != "scores":
             raise ValueError(
                 f"All scores look like {self.kind}, and a loss is one of decision values; give "
-                "model.decision_function(X), or see brier_score_loss for probabilities. (Two columns, "
-                "one for each class, are never taken for them.)"
+                "model.decision_function(X). (Two columns, one for each class, are never taken for "
+                "them.)"
             )
 
 
@@ -153,12 +153,6 @@ def make_sample(
     if not np.isfinite(values).all():
         raise ValueError("Scores must be finite numbers.")
     return Sample(bags, values, kind)
-
-
-def check_probabilities_range(probabilities: Floats) -> None:
-    """Refuse what is no probability."""
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise ValueError("Probabilities must lie between 0 and 1.")
 
 
 def as_columns(scores: Floats) -> Floats:
@@ -393,21 +387,6 @@ class Risk(ByClassMeans):
 
 
 @dataclass(frozen=True)
-class Brier(Risk):
-    """Mean squared distance of probabilities from labels, half of it for two classes."""
-
-    class_prior: Any = "empirical"
-
-    def statistics(self, sample: Sample) -> Floats:
-        """Squared distance from each class."""
-        p = sample.scores
-        check_probabilities_range(p)
-        if p.ndim == 1:
-            return np.stack([p**2, (1 - p) ** 2])
-        return np.sum(p**2, axis=1) - 2 * p.T + 1
-
-
-@dataclass(frozen=True)
 class Area(Measure):
     """Area under the ROC curve: P(f(X₊) > f(X₋)) + ½ P(f(X₊) = f(X₋)).
 
@@ -525,11 +504,6 @@ def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, 
         "precision": Precision(threshold, class_prior),
         "f1": F1(threshold, class_prior),
     }
-
-
-def plain_estimate(measure: str | Measure, y: Any, scores: Any, **options: Any) -> float:
-    """Return the plain estimate of a measure, without interval and checks."""
-    return get_measure(measure, options).value(make_sample(y, scores))
 
 
 def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:

@@ -115,9 +115,7 @@ def compare_class(
         # the effect of other totals on this line is undone before its slope is tested
         now = ClassInBags.of(bags, moved, number)
         centred = replace(line, centre=now.mean, intercept=now.share, share=now.share)
-        again = compare_with_line(centred, now)
-        names = ("slope", "slope_error", "slope_p", "chi_square", "degrees", "scatter_p")
-        change = change._replace(**{name: getattr(again, name) for name in names})
+        change = compare_with_line(centred, now)._replace(z=change.z)
     gap, error = found.total_gap()
     both = float(np.hypot(error, before.gap_error))
     totals_p = 2 * stats.t.sf(abs(gap - before.gap) / both, len(found.sizes) - 1)

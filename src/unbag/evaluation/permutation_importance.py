@@ -26,7 +26,6 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats
-from unbag._optional import make_frame
 from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.held_out import log_odds_at_shares
@@ -52,11 +51,6 @@ class PermutationImportance:
     columns: NDArray[Any]  # names
     loss: Floats  # share of what the model explains of the counts that is lost by shuffling
     spread: Floats  # standard deviation of that over shuffles; NaN for a single one
-    explained: float  # log-likelihood per row above that of the shares of the classes alone
-
-    def frame(self) -> Any:
-        """One row per column, as a pandas DataFrame."""
-        return make_frame({"column": self.columns, "loss": self.loss, "spread": self.spread})
 
     def __str__(self) -> str:
         rows = [
@@ -140,7 +134,7 @@ def bag_permutation_importance(
     loss = lost.mean(axis=1)
     spread = lost.std(axis=1, ddof=1) if repeats > 1 else np.full(len(names), np.nan)
     order = np.argsort(-loss, kind="stable")
-    return PermutationImportance(names[order], loss[order], spread[order], float(full - alone))
+    return PermutationImportance(names[order], loss[order], spread[order])
 
 
 def shuffle_column(table: Any, column: int, rng: np.random.Generator) -> Any:

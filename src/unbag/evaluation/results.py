@@ -17,12 +17,7 @@ from unbag.evaluation.held_out import ScoredRows
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import LabelledEstimate
 from unbag.evaluation.measures import Measure, Sample
-from unbag.evaluation.sensitivity import (
-    RobustnessValue,
-    SignalName,
-    find_robustness,
-    values_by_factor,
-)
+from unbag.evaluation.sensitivity import RobustnessValue, SignalName, find_robustness
 from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict, find_estimate
 
 _LEADS: dict[Assumption, str] = {
@@ -178,7 +173,8 @@ class Evaluation:
         -------
         values : dict of float to float
         """
-        return values_by_factor(self.rows.log_odds, *self._measured(measure), factors)
+        measured = self._measured(measure)
+        return {float(one): self.rows.log_odds.value_at(one, *measured) for one in factors}
 
     def _measured(self, measure: str) -> tuple[Measure, Sample]:
         find_estimate(self.estimates, measure)

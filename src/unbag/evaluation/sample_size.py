@@ -42,13 +42,12 @@ from scipy.special import ndtri
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame
-from unbag._text import WIDTH, aligned, capital, counted, rough
-from unbag.bags.bags import BagModel, Bags, check_bag_target
+from unbag._text import WIDTH, aligned, capital, counted, listing, rough
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.weights import decontamination_weights, precision
 
-# Bags printed, and classes named one by one in the summary.
+# Bags printed.
 _LISTED_BAGS = 5
-_LISTED_CLASSES = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,20 +88,18 @@ class EffectiveSampleSize:
     __repr__ = __str__
 
 
-def _summary(bags: Bags, share: float, rows: Floats, by_bag: Floats, cluster_by_bag: bool) -> str:
+def _summary(bags: Bags, share: float, rows: Floats, by_bag: Floats) -> str:
     n_bags, n_labelled = int((~bags.labelled).sum()), int(bags.sizes[bags.labelled].sum())
     if n_bags == 0:
         return f"All {n_labelled:,} rows are labelled."
     what = f"these {n_bags:,} bags" if n_bags > 1 else "this bag"
     if n_labelled:
         what += f" and {counted(n_labelled, 'labelled row')}"
-    if cluster_by_bag:
-        what = f"if a bag counts once, however large, {what}"
     sentences = [
         f"{capital(what)} with {bags.n_instances:,} instances in all are equivalent to "
         f"about {rough(share * bags.n_instances)} labelled rows for separating the classes "
         f"({_percent(share)} of what all labels would give).",
-        f"Class means are as precise as from about {_by_class(bags.class_names, rows)}.",
+        f"Class means are as precise as from {_by_class(bags.class_names, rows)}.",
     ]
     if n_labelled:
         labelled = _percent(by_bag[bags.labelled].sum())
@@ -122,16 +119,9 @@ def _summary(bags: Bags, share: float, rows: Floats, by_bag: Floats, cluster_by_
 def _by_class(classes: NDArray[Any], rows: NDArray[Any]) -> str:
     numbers = [rough(m) for m in rows]
     if classes.tolist() == [0, 1]:
-        return f"{numbers[0]} labelled negatives and {numbers[1]} positives"
-    if len(classes) > _LISTED_CLASSES:
-        low, high = int(np.argmin(rows)), int(np.argmax(rows))
-        return (
-            f"{numbers[low]} (class {classes[low]}) to {numbers[high]} (class {classes[high]}) "
-            "labelled rows"
-        )
+        return f"about {numbers[0]} labelled negatives and {numbers[1]} positives"
     listed = [f"{m} of class {name}" for m, name in zip(numbers, classes, strict=True)]
-    listed[0] = f"{numbers[0]} labelled rows of class {classes[0]}"
-    return ", ".join(listed[:-1]) + " and " + listed[-1]
+    return f"labelled rows (about {listing(listed)})"
 
 
 def _percent(share: float) -> str:
@@ -149,7 +139,7 @@ def _cell(name: str, value: Any) -> str:
 _ROWS_TO_SEE_CLASSES = float(ndtri(0.975) + ndtri(0.8)) ** 2
 
 
-def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveSampleSize:
+def effective_sample_size(y: Any) -> EffectiveSampleSize:
     """Effective sample size of the bags, in labelled rows.
 
     That many labelled rows would estimate differences between class means as precisely. No features
@@ -163,9 +153,6 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
     y : structured array from `unbag.bag_target`, or plain labels
         With noisy proportions the answer is for statistics between 0 and 1, such as predictions,
         and is an estimate itself.
-    cluster_by_bag : bool, default=False
-        Whether instances of a bag may depend on each other in any way given their classes, so that
-        a bag counts once, however large. Labelled rows count one by one in either case.
 
     Returns
     -------
@@ -190,9 +177,7 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
     south     4         0.5  0.76%
     """
     bags = check_bag_target(y, accept=("multiplicity",))
-    bag_model: BagModel = "bags" if cluster_by_bag else "instances"
-    W = decontamination_weights(bags, bag_model=bag_model)
-    draws = precision(bags, bag_model)
+    W, draws = decontamination_weights(bags), precision(bags, "instances")
     shares, n_instances, n_classes = bags.class_shares, int(bags.sizes.sum()), bags.n_classes
     if (shares == 0).any():
         missing = bags.class_names[int(shares.argmin())]
@@ -217,7 +202,7 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
         fraction_of_labels=share,
         rows_per_class=rows,
         by_bag=_by_bag(bags, by_bag),
-        summary=_summary(bags, share, rows, by_bag, cluster_by_bag),
+        summary=_summary(bags, share, rows, by_bag),
         warning=warning,
     )
 

@@ -38,13 +38,13 @@ over sampling variance. The standard error of κ is the sandwich estimate cluste
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import stats
 from scipy.optimize import brentq
 
 from unbag._arrays import Floats
@@ -183,6 +183,10 @@ class HeldOutLogOdds:
     def posteriors(self, kappa: float) -> Floats:
         """Class probabilities given the counts, for one κ: (n_classes, n_rows)."""
         return probabilities_of_all(self._posteriors(kappa * self.at_overall_prior[None])[0])
+
+    def value_at(self, kappa: float, measure: Measure, sample: Sample) -> float:
+        """Value of a measure of scores of the same rows for one κ."""
+        return float(measure.value(replace(sample, posterior=self.posteriors(kappa))))
 
     def drawn_posteriors(self) -> Iterator[Floats]:
         """Class probabilities given the counts for each draw, one at a time to save memory."""
@@ -344,16 +348,6 @@ class RobustnessValue:
         )
 
 
-def values_by_factor(
-    held_out: HeldOutLogOdds, measure: Measure, sample: Sample, factors: Sequence[float]
-) -> dict[float, float]:
-    """Estimate a measure if log-odds within bags are wrong by each of some factors."""
-    return {
-        float(factor): float(measure.value(replace(sample, posterior=held_out.posteriors(factor))))
-        for factor in factors
-    }
-
-
 def find_robustness(
     name: str,
     below: float,
@@ -365,7 +359,7 @@ def find_robustness(
     """Find the least bag effects, and compare them with the columns; see `RobustnessValue`."""
 
     def excess(kappa: float) -> float:
-        return values_by_factor(held_out, measure, sample, [kappa])[kappa] - below
+        return held_out.value_at(kappa, measure, sample) - below
 
     column, strongest = (None, np.nan)
     if columns is not None:
@@ -391,7 +385,7 @@ def spread_of_bags(held_out: HeldOutLogOdds) -> float:
 def strongest_column(held_out: HeldOutLogOdds, columns: Columns) -> tuple[str | None, float]:
     """Name the column that explains most of the mean log-odds of bags, and its part of their SD."""
     bags = held_out.bags
-    means = bag_means_of(columns, bags)
+    means = np.column_stack([bags.means(columns.at(j)) for j in range(len(columns.names))])
     weights = bags.sizes / bags.n_instances
     scores = held_out.bag_means
     scores = scores[np.argmax(scores.var(axis=1))]
@@ -404,14 +398,3 @@ def strongest_column(held_out: HeldOutLogOdds, columns: Columns) -> tuple[str | 
         return None, np.nan
     place = int(explained.argmax())
     return str(columns.names[place]), float(explained[place])
-
-
-def bag_means_of(columns: Columns, bags: Bags) -> Floats:
-    """Means of the columns over the bags: (n_bags, n_columns)."""
-    rows = np.arange(bags.n_instances)
-    weights = 1 / bags.sizes[bags.index]
-    shape = (bags.n_bags, bags.n_instances)
-    averaging = sparse.csr_array((weights, (bags.index, rows)), shape=shape)
-    found: Any = averaging @ columns.values
-    dense: Any = getattr(found, "toarray", lambda: found)()
-    return np.asarray(dense, dtype=float)

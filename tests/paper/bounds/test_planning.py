@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
+from estimates import plain_estimate
 from gaussian import gaussian_auc
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import estimate
-from unbag.evaluation.measures import plain_estimate
 from unbag.paper.bounds import misordering_probability, required_bags
 
 # --- bags in the wrong order --------------------------------------------------------------------
