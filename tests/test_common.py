@@ -30,7 +30,7 @@ ESTIMATORS = [
 ]
 # What many settings, folds and rounds show here, a few do as well.
 SMALLER = {
-    "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)},
+    "AlternatingSVMClassifier": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)},
     # what kernels add is tested for themselves
     "LLPEnsembleClassifier": {
         "estimators": [
@@ -41,10 +41,10 @@ SMALLER = {
     },
     "LLPBoostingClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2},
     "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
-    "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
+    "InvCalClassifier": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
     "LMMCMClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
     "LLPNeuralClassifier": {"hidden": (16,), "max_epochs": 60},
-    "ProportionRiskClassifierCV": {"alphas": (1e-3, 1e-4), "cv": 3},
+    "ProportionRiskClassifier": {"alphas": (1e-3, 1e-4), "cv": 3},
 }
 BINARY = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 

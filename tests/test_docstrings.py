@@ -197,10 +197,10 @@ def test_complete(path):
 
 # What many settings, folds and rounds show here, a few do as well.
 QUICK = {
-    "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1,), "gammas": (0.1,)},
+    "AlternatingSVMClassifier": {"Cs": (1,), "C_bags": (1,), "gammas": (0.1,)},
     "LLPEnsembleClassifier": {"estimators": [("mixed", unbag.LLPClassifier(kernel=None))], "cv": 3},
     "LLPBoostingClassifier": {"num_leaves": (2,), "n_estimators": 5, "cv": 3},
-    "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0,), "gammas": (0.1,)},
+    "InvCalClassifier": {"Cs": (1,), "epsilons": (0,), "gammas": (0.1,)},
     "LLPNeuralClassifier": {"hidden": (4,), "max_epochs": 2},
 }
 DATA = make_gaussian_bags(n_bags=12, bag_size=10, n_features=2, random_state=0)

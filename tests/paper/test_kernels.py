@@ -27,10 +27,6 @@ def instances(n, d=5, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-def test_every_computed_kernel_is_tested():
-    assert set(COMPUTED) == set(kernels.KERNELS) - {"precomputed"}
-
-
 @pytest.mark.parametrize("name", COMPUTED)
 def test_block_equals_scikit_learn_in_double_precision(name):
     X, Z = instances(40), instances(30, seed=1)
@@ -63,16 +59,6 @@ def test_expansion_equals_the_matrix_product(monkeypatch, name, n):
     np.testing.assert_allclose(values, coef @ COMPUTED[name](X, Z).T, rtol=1e-11, atol=1e-11)
 
 
-def test_precomputed_matrix_is_copied_and_its_rows_are_expanded():
-    given = rbf_kernel(instances(12), gamma=GAMMA)
-    kernel = make_kernel("precomputed", "scale", given)
-    K = kernel.matrix(given)
-    np.testing.assert_array_equal(K, given)
-    assert not np.shares_memory(K, given)
-    coef = np.random.default_rng(2).normal(size=(2, 12))
-    np.testing.assert_allclose(kernel.expand(given[:5], None, coef), coef @ given[:5].T)
-
-
 @pytest.mark.parametrize("gamma", ["scale", "auto", 0.25])
 def test_gamma_is_that_of_a_support_vector_machine(gamma):
     X = 3 * instances(40) + 1
@@ -90,13 +76,12 @@ def test_gamma_of_constant_data_is_that_of_a_support_vector_machine():
 @pytest.mark.parametrize(
     ("name", "gamma", "sentence"),
     [
-        ("gauss", 1.0, "kernel must be one of 'rbf', 'linear', 'precomputed', not 'gauss'"),
+        ("gauss", 1.0, "kernel must be one of 'rbf', 'linear', not 'gauss'"),
         ("rbf", "narrow", "gamma must be 'wide', 'scale', 'auto' or a number, not 'narrow'"),
         ("rbf", 0.0, "gamma must be positive and finite, not 0.0"),
         ("rbf", -1.0, "gamma must be positive and finite, not -1.0"),
         ("rbf", np.inf, "gamma must be positive and finite, not inf"),
         ("rbf", np.nan, "gamma must be positive and finite, not nan"),
-        ("precomputed", 1.0, r"A precomputed kernel matrix must be square; its shape is \(6, 4\)"),
     ],
 )
 def test_settings_that_are_refused(name, gamma, sentence):

@@ -72,7 +72,7 @@ def features(space, outputs=1):
         padded = np.zeros((len(basis), outputs, len(basis)))
         padded[:, 0] = basis
         theta = padded.reshape(len(basis), -1)
-        A = space.scores(theta, theta)[:, 0].T
+        A = space.scores(theta)[:, 0].T
         p = space.penalised(theta).reshape(len(basis), outputs, -1)[:, 0].sum(axis=1)
     return np.kron(np.eye(outputs), A), np.tile(p, outputs)
 
@@ -221,7 +221,7 @@ def test_what_is_returned_belongs_together(make_space):
     problem = np.array([0, 1, 0, 1])
     solution = minimise(objective, space, PENALTIES, problem, tol=1e-6)
     theta = solution.theta
-    scores = space.scores(theta, space.dual(theta))
+    scores = space.scores(space.dual(theta))
     np.testing.assert_allclose(solution.scores, scores, atol=1e-10)
     norm = np.sum(space.penalised(theta) * space.dual(theta), axis=1)
     value = objective.value(scores, problem) + PENALTIES * norm

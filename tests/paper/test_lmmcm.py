@@ -200,17 +200,6 @@ def test_pooled_selection_keeps_class_risks_from_turning_negative():
 # --- functions ----------------------------------------------------------------------------------
 
 
-def test_precomputed_kernel_equals_its_name():
-    named = LMMCMClassifier(gamma=0.5).fit(DATA.X, DATA.y)
-    given = LMMCMClassifier(kernel="precomputed")
-    given.fit(rbf_kernel(DATA.X, gamma=0.5), DATA.y)
-    np.testing.assert_allclose(
-        given.decision_function(rbf_kernel(NEW, DATA.X, gamma=0.5)),
-        named.decision_function(NEW),
-        atol=1e-9,
-    )
-
-
 def test_sparse_instances_give_the_same_model():
     settings = {"kernel": "linear", "tol": 1e-8}
     dense = LMMCMClassifier(ALPHA, **settings).fit(DATA.X, DATA.y)

@@ -9,29 +9,23 @@ from sklearn.linear_model import LogisticRegression
 from unbag import BagKFold, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
-from unbag.paper import ProportionRiskClassifier, ProportionRiskClassifierCV
+from unbag.paper import ProportionRiskClassifier
 from unbag.paper.proportion_risk import DIVERGENCES, ProportionRisk
 
 LinearProportionRiskClassifier = partial(ProportionRiskClassifier, kernel="linear")
-LinearProportionRiskClassifierCV = partial(ProportionRiskClassifierCV, kernel="linear")
 
 every_divergence = pytest.mark.parametrize("divergence", DIVERGENCES)
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
-MODELS = [
-    ProportionRiskClassifier,
-    ProportionRiskClassifierCV,
-    LinearProportionRiskClassifier,
-    LinearProportionRiskClassifierCV,
-]
-every_model = pytest.mark.parametrize("estimator", MODELS)
+every_model = pytest.mark.parametrize(
+    "estimator", [ProportionRiskClassifier, LinearProportionRiskClassifier]
+)
 
 
 @every_divergence
 @every_model
 def test_every_divergence_learns(estimator, divergence):
     # the kinks of the absolute value take long where the penalty is weak
-    strength = {"alphas": [1e-2, 1e-3, 1e-4]} if estimator in MODELS[1::2] else {"alpha": 1e-4}
-    model = estimator(**strength, divergence=divergence).fit(DATA.X, DATA.y)
+    model = estimator([1e-2, 1e-3, 1e-4], divergence=divergence).fit(DATA.X, DATA.y)
     assert (model.predict(DATA.X) == DATA.labels).mean() > 0.83
     np.testing.assert_allclose(model.class_prior_, [1 - DATA.labels.mean(), DATA.labels.mean()])
 
@@ -50,7 +44,7 @@ def test_bags_of_one_instance_give_logistic_regression(divergence):
     target = bag_target(np.arange(500), DATA.labels.astype(float))
     alpha = 1e-3
     ours, plain = (
-        LinearProportionRiskClassifier(alpha, divergence=divergence, tol=1e-9).fit(DATA.X, y)
+        LinearProportionRiskClassifier([alpha], divergence=divergence, tol=1e-9).fit(DATA.X, y)
         for y in (target, DATA.labels)
     )
     np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-9)
@@ -67,26 +61,16 @@ def test_bags_of_one_instance_give_logistic_regression(divergence):
 
 
 @pytest.mark.parametrize("divergence", ["squared", "cross_entropy"])
-@pytest.mark.parametrize(
-    ("search", "single", "settings"),
-    [
-        (LinearProportionRiskClassifierCV, LinearProportionRiskClassifier, {}),
-        # "scale" would differ from fold to fold
-        (
-            ProportionRiskClassifierCV,
-            ProportionRiskClassifier,
-            {"gamma": 0.3},
-        ),
-    ],
-)
-def test_batched_search_equals_fits_one_by_one(search, single, settings, divergence):
+# "scale" would differ from fold to fold
+@pytest.mark.parametrize("settings", [{"kernel": "linear"}, {"gamma": 0.3}])
+def test_batched_search_equals_fits_one_by_one(settings, divergence):
     alphas = [1e-2, 1e-3, 1e-4]
     settings = {**settings, "divergence": divergence, "tol": 1e-9}
-    model = search(alphas, **settings).fit(DATA.X, DATA.y)
+    model = ProportionRiskClassifier(alphas, **settings).fit(DATA.X, DATA.y)
     held_out = np.empty((3, len(DATA.y)))
     for train, test in BagKFold(5).split(DATA.X, DATA.y):
         for number, alpha in enumerate(alphas):
-            fold = single(alpha, **settings).fit(DATA.X[train], DATA.y[train])
+            fold = ProportionRiskClassifier([alpha], **settings).fit(DATA.X[train], DATA.y[train])
             held_out[number, test] = fold.decision_function(DATA.X[test])
     bags = check_bag_target(DATA.y)
     weights = np.repeat((bags.sizes / 500)[:, None], 2, axis=1)
@@ -97,14 +81,14 @@ def test_batched_search_equals_fits_one_by_one(search, single, settings, diverge
     best = int(np.argmin(risks))
     assert model.alpha_ == alphas[best]
     np.testing.assert_allclose(model.out_of_fold_scores_, held_out[best], atol=1e-5)
-    again = single(model.alpha_, **settings).fit(DATA.X, DATA.y)
+    again = ProportionRiskClassifier([model.alpha_], **settings).fit(DATA.X, DATA.y)
     np.testing.assert_allclose(
         model.decision_function(DATA.X), again.decision_function(DATA.X), atol=1e-5
     )
 
 
 @every_divergence
-@pytest.mark.parametrize("estimator", [ProportionRiskClassifier, LinearProportionRiskClassifier])
+@every_model
 def test_solver_leaves_zero_where_everything_is_symmetric(estimator, divergence):
     """For every bag there is its mirror image: at zero, the constant part of the gradient is 0."""
     X = np.concatenate([DATA.X, -DATA.X]) - 0.0
@@ -112,7 +96,7 @@ def test_solver_leaves_zero_where_everything_is_symmetric(estimator, divergence)
         np.concatenate([DATA.y["bag"], DATA.y["bag"] + 25]),
         np.concatenate([DATA.y["proportion"], 1 - DATA.y["proportion"]]),
     )
-    model = estimator(1e-4, divergence=divergence).fit(X, y)
+    model = estimator([1e-4], divergence=divergence).fit(X, y)
     scores = model.decision_function(X)
     np.testing.assert_allclose(scores[500:], -scores[:500], atol=0.05 * np.abs(scores).max())
     assert ((scores > 0) == np.concatenate([DATA.labels, 1 - DATA.labels])).mean() > 0.83
@@ -128,4 +112,4 @@ def test_unknown_divergence_is_named(estimator):
 def test_folds_that_cannot_be_trained_are_named():
     few = DATA.y["bag"] < 2
     with pytest.raises(ValueError, match="Fold 1 of 2 cannot be trained: There is only one bag"):
-        LinearProportionRiskClassifierCV(cv=2).fit(DATA.X[few], DATA.y[few])
+        LinearProportionRiskClassifier(cv=2).fit(DATA.X[few], DATA.y[few])

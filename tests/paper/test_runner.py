@@ -8,8 +8,8 @@ import pytest
 from joblib import parallel_config
 
 from distributed import Client, LocalCluster
-from unbag.paper import Setting, make_tasks, run_tasks
-from unbag.paper.runner import METHODS, Task, pending, read_rows, run_task
+from unbag.paper import Setting
+from unbag.paper.runner import METHODS, Task, make_tasks, pending, read_rows, run_task, run_tasks
 
 SMALL = Setting("magic", (0.0, 0.5), 32, table=2)
 

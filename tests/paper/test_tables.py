@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import wilcoxon
 
 from unbag._text import p_text
-from unbag.paper import make_tasks
+from unbag.paper.runner import make_tasks
 from unbag.paper.tables import (
     comparisons,
     draw_auc_figure,

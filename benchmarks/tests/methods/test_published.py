@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from unbag import LLPClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
-from unbag.paper import LMMCMClassifier, ProportionRiskClassifierCV
+from unbag.paper import LMMCMClassifier, ProportionRiskClassifier
 from unbag.paper.proportion_risk import ProportionRisk
 from unbag_bench.methods import (
     PUBLISHED,
@@ -74,9 +74,7 @@ class TestIdentities:
 
     def test_dllp_is_the_proportion_risk_with_cross_entropy(self):
         one = fitted("dllp", alphas=(1e-4,))
-        other = ProportionRiskClassifierCV(
-            (1e-4,), cv=3, divergence="cross_entropy", kernel="linear"
-        )
+        other = ProportionRiskClassifier((1e-4,), cv=3, divergence="cross_entropy", kernel="linear")
         np.testing.assert_allclose(one.coef_, other.fit(DATA.X, DATA.y).coef_)
 
     @pytest.mark.parametrize(("n_bags", "close"), [(100, 2e-2), (800, 2.5e-3)])

@@ -6,33 +6,27 @@
   (`bag_weights`, `pair_bags`) and the corrected risk; the best pairs of bags of
   unequal size need rustworkx, which comes with ``pip install 'unbag[paper]'``;
 - `unbag.paper.bounds` its generalisation bounds, and how many bags they require;
-- `InvCalClassifier`, `AlternatingSVMClassifier` and `ProportionRiskClassifier`, with their ``CV``
-  forms, the methods it compares with;
-- `Setting`, `make_trial`, `make_tasks` and `run_tasks` its experiments, which ``unbag paper`` runs.
+- `InvCalClassifier`, `AlternatingSVMClassifier` and `ProportionRiskClassifier` are the methods it
+  compares with;
+- `Setting` and `make_trial` are the bags of its experiments, which ``unbag paper`` runs.
 """
 
-from unbag.paper.alternating_svm import AlternatingSVMClassifier, AlternatingSVMClassifierCV
-from unbag.paper.invcal import InvCalClassifier, InvCalClassifierCV
+from unbag.paper.alternating_svm import AlternatingSVMClassifier
+from unbag.paper.invcal import InvCalClassifier
 from unbag.paper.lmmcm import LMMCMClassifier, LMMCMClassifierCV
 from unbag.paper.pairing import pair_bags
-from unbag.paper.proportion_risk import ProportionRiskClassifier, ProportionRiskClassifierCV
-from unbag.paper.runner import make_tasks, run_tasks
+from unbag.paper.proportion_risk import ProportionRiskClassifier
 from unbag.paper.trials import Setting, make_trial
 from unbag.paper.weights import bag_weights
 
 __all__ = [
     "AlternatingSVMClassifier",
-    "AlternatingSVMClassifierCV",
     "InvCalClassifier",
-    "InvCalClassifierCV",
     "LMMCMClassifier",
     "LMMCMClassifierCV",
     "ProportionRiskClassifier",
-    "ProportionRiskClassifierCV",
     "Setting",
     "bag_weights",
-    "make_tasks",
     "make_trial",
     "pair_bags",
-    "run_tasks",
 ]

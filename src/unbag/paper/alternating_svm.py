@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
@@ -26,9 +25,8 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_count, check_positive
 from unbag.bags.bags import Bags
 from unbag.models.checks import check_grid
-from unbag.paper.kernel_machine import Fold, KernelMachine, KernelMachineCV
-from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
-from unbag.paper.minimisation import warn_not_converged
+from unbag.paper.kernel_machine import Fold, KernelMachine
+from unbag.paper.kernels import Kernel, check_kernel_memory
 from unbag.paper.support_vectors import Machine, train_machine
 
 # C* starts at this share of C, and grows by this factor.
@@ -46,24 +44,22 @@ class Machines:
     """Support vector machines on one kernel matrix.
 
     Minimises ½‖w‖² + C Σ_j hinge(y_j, f_j) for given labels: the first one by LIBSVM, each other
-    from the one before it. Labels of one class only have the solution w = 0, f = b = ±1.
+    from the one before it. Labels of one class only have the solution w = 0, f = b = ±1. All are
+    kept, for searches that begin alike.
 
     ``accuracy`` is by how much the optimality conditions may be violated, in units of what one
     instance can contribute to f, C·k(x, x), where that is less than one: for the small C of early
-    annealing, LIBSVM's usual 1e-3 would be as coarse as f itself. All machines are kept if they are
-    to ``remember``, for searches that begin alike.
+    annealing, LIBSVM's usual 1e-3 would be as coarse as f itself.
     """
 
-    def __init__(self, K: Floats, *, accuracy: float = 1e-3, remember: bool = False) -> None:
+    def __init__(self, K: Floats, *, accuracy: float = 1e-3) -> None:
         self._K = K
         self._accuracy = accuracy
         self._unit = float(np.trace(K)) / len(K)
-        self._solved: dict[tuple[int, float, bytes], Machine] | None = {} if remember else None
+        self._solved: dict[tuple[int, float, bytes], Machine] = {}
 
     def solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
         """Train a machine, from ``near``, the one before it, if there is one."""
-        if self._solved is None:
-            return self._solve(labels, C, near)
         # the same predecessor too: then the answer is to the last bit what it would be alone
         key = (id(near), C, np.packbits(labels).tobytes())
         if key not in self._solved:
@@ -167,7 +163,7 @@ class Alternation:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How to go about the minimisation; see `AlternatingSVMClassifier`."""
+    """How to minimise; see `AlternatingSVMClassifier`."""
 
     tol: float
     max_iter: int
@@ -219,64 +215,10 @@ def annealing(C: float) -> list[float]:
     return levels[1:]
 
 
-# --- classifiers ----------------------------------------------------------------------------------
+# --- classifier -----------------------------------------------------------------------------------
 
 
-class AlternatingModel(KernelMachine):
-    """Fits and predictions for given parameters; a choice among several comes on top."""
-
-    n_init: Any
-    random_state: Any
-
-    _steps = "alternations"
-
-    def _schedule(self) -> Schedule:
-        check_positive(self.tol, "tol")
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        max_iter = check_count(self.max_iter, "max_iter")
-        n_init = check_count(self.n_init, "n_init")
-        return Schedule(float(self.tol), max_iter, n_init, int(seed))
-
-    def _order(self, X: NDArray[Any], bags: Bags) -> Ints:
-        """Order of rows that does not depend on the one they came in: by bag, then by feature."""
-        if self.kernel == "precomputed":
-            return np.arange(bags.n_instances)
-        return np.lexsort((*X.T[::-1], bags.index))
-
-    def _refit(
-        self, X: NDArray[Any], bags: Bags, kernel: Kernel, C: float, C_bag: float, plan: Schedule
-    ) -> None:
-        order = self._order(X, bags)
-        K = _matrix(kernel, X, order)
-        sorted_bags = replace(bags, index=bags.index[order])
-        end = plan.minimise(Machines(K), sorted_bags, C, C_bag)
-        coef, labels = np.zeros(len(order)), np.zeros(len(order), dtype=bool)
-        coef[order], labels[order] = end.machine.coef, end.labels
-        self.kernel_ = kernel
-        self.support_ = np.flatnonzero(coef)
-        self.points_ = None if self.kernel == "precomputed" else X[self.support_]
-        self.dual_coef_ = coef[None, self.support_]
-        self.intercept_ = np.array([end.machine.intercept])
-        self.labels_ = self.classes_[labels.astype(np.intp)]
-        self.objective_value_ = end.objectives[-1]
-        self.n_iter_ = end.n_iter
-        self.converged_ = end.converged
-
-    def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
-        if self.kernel == "precomputed":
-            X = X[:, self.support_]
-        return super()._scores(X)
-
-
-def _matrix(kernel: Kernel, X: NDArray[Any], order: Ints) -> Floats:
-    if kernel.name == "precomputed":
-        return np.ascontiguousarray(X, dtype=np.float64)
-    return kernel.matrix(X[order])
-
-
-class AlternatingSVMClassifier(AlternatingModel):
+class AlternatingSVMClassifier(KernelMachine):
     r"""Support vector machine whose labels are imputed: alter-∝SVM.
 
     Minimises over the classifier f = ⟨w, φ(x)⟩ + b and the unknown labels y
@@ -290,22 +232,29 @@ class AlternatingSVMClassifier(AlternatingModel):
     the one before it ended. This is a published method to compare with [1]_;
     `LMMCMClassifier` does not depend on its start.
 
+    Of several settings it takes those with the smallest error of the proportions of held-out
+    bags, Σ_k n_k |share of f > 0 in bag k − p_k| / Σ_k n_k over the bags k of all folds.
+
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the hinge loss.
-    C_bag : float, default=10.0
-        Weight of the proportions, C_p in the paper. Once it exceeds C(1 + max|f|), every bag
-        gets the known number of positives, and a larger value changes nothing.
-    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Width of "rbf": "scale" is 1/(d·Var(X)), "auto" 1/d.
+    Cs : array-like, default=(0.1, 1, 10)
+        Weights C of the hinge loss to choose from; the default is the paper's grid.
+    C_bags : array-like, default=(1, 10, 100)
+        Weights of the proportions to choose from, C_p in the paper. Once it exceeds
+        C(1 + max|f|), every bag gets the known number of positives, and a larger one changes
+        nothing.
+    gammas : array-like, default=(0.01, 0.1, 1)
+        Widths of "rbf" to choose from: numbers, "scale" for 1/(d·Var(X)), or "auto" for 1/d.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error. Nothing is held out if there is nothing to choose.
+    kernel : {"rbf", "linear"}, default="rbf"
+        Kernel of f.
     n_init : int, default=1
         Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
         paper one.
     random_state : int, RandomState or None, default=0
-        Of the starts. The order of rows does not matter, except for a precomputed kernel.
+        Of the starts. The order of rows does not matter.
     tol : float, default=1e-2
         Alternation at one C* ends when the objective moves by less.
     max_iter : int, default=100
@@ -315,6 +264,17 @@ class AlternatingSVMClassifier(AlternatingModel):
     ----------
     classes_ : ndarray of shape (2,)
         Labels of the classes.
+    C_, C_bag_, gamma_ : float
+        The chosen values: of the least error, of equals the smallest gamma, then C, then C_bag.
+        ``gamma_`` is None for a kernel without one.
+    Cs_, C_bags_, gammas_ : ndarray
+        Values there were to choose from, in rising order.
+    bag_errors_ : ndarray of shape (n_Cs, n_C_bags, n_gammas) or None
+        The errors, in the order of ``Cs_``, ``C_bags_`` and ``gammas_``; None if there was one
+        setting only.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or None
+        Scores of each instance by the model that did not see its bag, for the chosen settings.
+        None if the folds do not hold out every bag exactly once.
     labels_ : ndarray of shape (n_instances,)
         The imputed labels: the best ones for the final scores.
     objective_value_ : float
@@ -322,14 +282,14 @@ class AlternatingSVMClassifier(AlternatingModel):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors. There are none if all labels came out equal: the score is
         then constant, with the sign of that class.
-    kernel_, points_, dual_coef_ : as in `LMMCMClassifier`
-    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
     intercept_ : ndarray of shape (1,)
         b.
     n_iter_ : int
         Alternations at all C* together.
     converged_ : bool
         Whether the objective settled at C* = C.
+    kernel_, points_, dual_coef_ : as in `LMMCMClassifier`
+    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
 
     Notes
     -----
@@ -347,95 +307,13 @@ class AlternatingSVMClassifier(AlternatingModel):
     --------
     >>> from unbag.paper import AlternatingSVMClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=20, random_state=0)
-    >>> model = AlternatingSVMClassifier().fit(data.X, data.y)
-    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
-    True
-    """
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        C_bag: float = 10.0,
-        *,
-        kernel: str = "rbf",
-        gamma: str | float = "scale",
-        n_init: int = 1,
-        random_state: Any = 0,
-        tol: float = 1e-2,
-        max_iter: int = 100,
-    ) -> None:
-        self.C = C
-        self.C_bag = C_bag
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_init = n_init
-        self.random_state = random_state
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
-        X, bags = self._check_Xy(X, y)
-        check_positive(self.C, "C")
-        check_positive(self.C_bag, "C_bag")
-        plan = self._schedule()
-        kernel = make_kernel(self.kernel, self.gamma, X)
-        check_kernel_memory(bags.n_instances)
-        self._refit(X, bags, kernel, float(self.C), float(self.C_bag), plan)
-        warn_not_converged(int(not self.converged_), 1, self.max_iter, self._steps)
-        return self
-
-
-class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
-    """`AlternatingSVMClassifier` that chooses C, C_bag and gamma from the bags.
-
-    The choice has the smallest error of the proportions of held-out bags,
-
-        Σ_k n_k |share of f > 0 in bag k − p_k| / Σ_k n_k
-
-    over the bags k of all folds, each with the f that did not see it. Of equal errors the
-    smallest gamma is taken, then the smallest C, then the smallest C_bag. The kernel matrix of
-    a gamma is shared by all folds, and fits that differ in C_bag alone share their machines for
-    as long as their labels agree.
-
-    Parameters
-    ----------
-    Cs : array-like, default=(0.1, 1, 10)
-        Values of C to choose from; the default is the paper's grid.
-    C_bags : array-like, default=(1, 10, 100)
-        Values of C_bag to choose from.
-    gammas : array-like, default=(0.01, 0.1, 1)
-        Values of gamma to choose from, numbers or "scale" and "auto". The kernels "linear" and
-        "precomputed" have none, and are tried once.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
-    kernel, n_init, random_state, tol, max_iter : as in `AlternatingSVMClassifier`
-
-    Attributes
-    ----------
-    C_, C_bag_, gamma_ : float
-        The chosen values; ``gamma_`` is None for a kernel without one.
-    Cs_, C_bags_, gammas_ : ndarray
-        Values there were to choose from, in rising order.
-    bag_errors_ : ndarray of shape (n_Cs, n_C_bags, n_gammas)
-        The errors, in the order of ``Cs_``, ``C_bags_`` and ``gammas_``.
-    out_of_fold_scores_ : ndarray of shape (n_instances,)
-        Scores of each instance by the model that did not see its bag, for the chosen ones. None
-        if the folds do not hold out every bag exactly once.
-    classes_, labels_, objective_value_, support_, kernel_, points_ : as in `AlternatingSVMClassifier`
-    dual_coef_, intercept_, n_iter_, converged_ : as in `AlternatingSVMClassifier`
-    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
-
-    Examples
-    --------
-    >>> from unbag.paper import AlternatingSVMClassifierCV
-    >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
-    >>> model = AlternatingSVMClassifierCV([0.1, 1], [10], gammas=[0.1, 1]).fit(data.X, data.y)
+    >>> model = AlternatingSVMClassifier([0.1, 1], [10], gammas=[0.1, 1]).fit(data.X, data.y)
     >>> model.bag_errors_.shape
     (2, 1, 2)
     """
+
+    _steps = "alternations"
 
     def __init__(
         self,
@@ -462,30 +340,42 @@ class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
-        self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
-        kernels = self._make_kernels(X)
+        self.C_bags_ = check_grid(self.C_bags, "C_bags")
         plan = self._schedule()
         # of all instances and of a fold
         check_kernel_memory(bags.n_instances, copies=2)
-        fit_folds = partial(self._fit_folds, order=self._order(X, bags), plan=plan)
-        shape = (len(self.Cs_), len(self.C_bags_))
-        errors, scores, n_failed, n_fits = self._search(
-            fit_folds, kernels, X, np.asarray(y), bags, shape
-        )
-        self.bag_errors_ = np.moveaxis(errors, 0, -1)
-        k, c, p = np.unravel_index(errors.argmin(), errors.shape)
-        self.C_, self.C_bag_ = float(self.Cs_[c]), float(self.C_bags_[p])
-        self._keep_widths(kernels, int(k))
-        self.out_of_fold_scores_ = None if scores is None else scores[k, c, p]
-        self._refit(X, bags, kernels[k], self.C_, self.C_bag_, plan)
-        n_failed += not self.converged_
-        warn_not_converged(n_failed, n_fits + 1, self.max_iter, self._steps)
+        # an order of rows that does not depend on the one they came in: by bag, then by feature
+        order = np.lexsort((*X.T[::-1], bags.index))
+        fit_folds = partial(self._fit_folds, order=order, plan=plan)
+        kernel, self.C_bag_, *fits = self._search(fit_folds, X, y, bags, self.C_bags_, (0, 1, 2))
+        sorted_bags = replace(bags, index=bags.index[order])
+        end = plan.minimise(Machines(kernel.matrix(X[order])), sorted_bags, self.C_, self.C_bag_)
+        coef, labels = np.zeros(len(order)), np.zeros(len(order), dtype=bool)
+        coef[order], labels[order] = end.machine.coef, end.labels
+        self.kernel_ = kernel
+        self.support_ = np.flatnonzero(coef)
+        self.points_ = X[self.support_]
+        self.dual_coef_ = coef[None, self.support_]
+        self.intercept_ = np.array([end.machine.intercept])
+        self.labels_ = self.classes_[labels.astype(np.intp)]
+        self.objective_value_, self.n_iter_ = end.objectives[-1], end.n_iter
+        self.converged_ = end.converged
+        self._warn(*fits)
         return self
+
+    def _schedule(self) -> Schedule:
+        check_positive(self.tol, "tol")
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        max_iter = check_count(self.max_iter, "max_iter")
+        n_init = check_count(self.n_init, "n_init")
+        return Schedule(float(self.tol), max_iter, n_init, int(seed))
 
     def _fit_folds(
         self, kernel: Kernel, X: Any, folds: list[Fold], order: Ints, plan: Schedule
     ) -> Iterator[tuple[Floats, int]]:
-        K = _matrix(kernel, X, order)
+        K = kernel.matrix(X[order])
         place = np.argsort(order)
         for fold in folds:
             # bags and places in the matrix of the rows, in the order of the matrix
@@ -496,7 +386,7 @@ class AlternatingSVMClassifierCV(AlternatingModel, KernelMachineCV):
             inside, n_failed = K[np.ix_(rows, rows)], 0
             scores = np.empty((len(self.Cs_), len(self.C_bags_), len(out_rows)))
             for c, C in enumerate(self.Cs_):
-                machines = Machines(inside, remember=len(self.C_bags_) > 1)
+                machines = Machines(inside)
                 for p, C_bag in enumerate(self.C_bags_):
                     end = plan.minimise(machines, bags, float(C), float(C_bag))
                     coef = end.machine.coef

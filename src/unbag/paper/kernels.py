@@ -14,12 +14,10 @@ from unbag._checks import check_choice
 from unbag._threads import physical_memory
 from unbag.models.base import row_blocks
 
-KERNELS = ("rbf", "linear", "precomputed")
-
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), or given entries (precomputed).
+    """k(x, z): e^{−γ‖x−z‖²} (rbf) or xᵀz (linear).
 
     >>> import numpy as np
     >>> from unbag.paper.kernels import Kernel
@@ -34,9 +32,7 @@ class Kernel:
     gamma: float = 1.0
 
     def block(self, X: NDArray[Any], Z: Any) -> Floats:
-        """Kernel (n_rows, n_points) between the rows of X and the points Z; a given one is X itself."""
-        if self.name == "precomputed":
-            return X.astype(float, copy=False)
+        """Kernel (n_rows, n_points) between the rows of X and the points Z."""
         # far from the origin a distance is a small difference of large numbers
         X, Z = X.astype(float, copy=False), Z.astype(float, copy=False)
         product = X @ Z.T
@@ -50,8 +46,6 @@ class Kernel:
 
     def matrix(self, X: NDArray[Any]) -> Floats:
         """Symmetric kernel matrix of the rows of X."""
-        if self.name == "precomputed":
-            return X.astype(float)
         return np.concatenate([self.block(X[rows], X) for rows in row_blocks(len(X))])
 
     def expand(self, X: NDArray[Any], Z: Any, coef: Floats) -> Floats:
@@ -66,15 +60,12 @@ def make_kernel(name: str, gamma: str | float, X: NDArray[Any]) -> Kernel:
     ``"scale"`` is 1/(d·Var(X)), as in the paper, ``"wide"`` half of it, which for standardised
     columns is one over the mean squared distance of two rows, and ``"auto"`` is 1/d.
     """
-    check_choice(name, KERNELS, "kernel")
-    n, d = X.shape
-    if name == "precomputed" and n != d:
-        raise ValueError(f"A precomputed kernel matrix must be square; its shape is {(n, d)}.")
+    check_choice(name, ("rbf", "linear"), "kernel")
     if not (isinstance(gamma, Real) or gamma in ("wide", "scale", "auto")):
         raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
     if isinstance(gamma, str):
         variance = float(X.var()) if gamma != "auto" and name == "rbf" else 1.0
-        scale = 1 / (d * variance) if variance > 0 else 1.0
+        scale = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         gamma = scale / 2 if gamma == "wide" else scale
     if not gamma > 0 or not np.isfinite(gamma):
         raise ValueError(f"gamma must be positive and finite, not {gamma!r}.")

@@ -35,35 +35,14 @@ class Objective(Criterion, Protocol):
 
 
 # --- spaces of functions --------------------------------------------------------------------------
-
-
-class FunctionSpace(Protocol):
-    """Functions to search; a row of coefficients θ is one, and its own dual if ``self_dual``."""
-
-    n_coefficients: int
-    self_dual: bool
-
-    def dual(self, theta: Array) -> Array:
-        """Image of θ under the inner product: ⟨u, θ⟩ = Σ u · dual(θ)."""
-        ...
-
-    def scores(self, theta: Array, image: Array) -> Array:
-        """Scores (columns, outputs, instances) of θ, whose dual is ``image``."""
-        ...
-
-    def gradient(self, score_gradient: Array) -> Array:
-        """Gradient in this geometry of a function with the given gradient in the scores."""
-        ...
-
-    def penalised(self, theta: Array) -> Array:
-        """Pθ: zeros for what is not penalised."""
-        ...
+#
+# A row of coefficients θ is a function. ``dual`` is its image under the inner product of the space,
+# ⟨u, θ⟩ = Σ u · dual(θ), from which ``scores`` (columns, outputs, instances) follow; ``gradient`` is
+# that in this geometry of a function with a given gradient in the scores; ``penalised`` is Pθ.
 
 
 class KernelSpace:
     """f = Σ_j α_j k(·, x_j) with ⟨u, v⟩ = uᵀKv: scores are the dual Kα, and gradients have no K."""
-
-    self_dual = False
 
     def __init__(self, K: Floats, n_outputs: int) -> None:
         self.K, self._outputs = K, n_outputs
@@ -72,7 +51,7 @@ class KernelSpace:
     def dual(self, theta: Array) -> Array:  # noqa: D102
         return (theta.reshape(-1, len(self.K)) @ self.K).reshape(theta.shape)
 
-    def scores(self, theta: Array, image: Array) -> Array:  # noqa: ARG002, D102
+    def scores(self, image: Array) -> Array:  # noqa: D102
         return image.reshape(-1, self._outputs, len(self.K))
 
     def gradient(self, score_gradient: Array) -> Array:  # noqa: D102
@@ -85,8 +64,6 @@ class KernelSpace:
 class LinearSpace:
     """f = Xw + b with the plain inner product; b is not penalised. X may be a sparse matrix."""
 
-    self_dual = True
-
     def __init__(self, X: Any, n_outputs: int) -> None:
         self._X, self._outputs, self._d = X, n_outputs, X.shape[1]
         self.n_coefficients = n_outputs * (self._d + 1)
@@ -94,11 +71,11 @@ class LinearSpace:
     def dual(self, theta: Array) -> Array:  # noqa: D102
         return theta
 
-    def scores(self, theta: Array, image: Array) -> Array:  # noqa: ARG002, D102
-        rows = theta.reshape(-1, self._d + 1)
+    def scores(self, image: Array) -> Array:  # noqa: D102
+        rows = image.reshape(-1, self._d + 1)
         # Xw, which a sparse X has too, unlike wᵀXᵀ
         scores = (self._X @ rows[:, :-1].T).T + rows[:, -1:]
-        return scores.reshape(len(theta), self._outputs, -1)
+        return scores.reshape(len(image), self._outputs, -1)
 
     def gradient(self, score_gradient: Array) -> Array:  # noqa: D102
         rows = score_gradient.reshape(-1, self._X.shape[0])
@@ -111,6 +88,8 @@ class LinearSpace:
         return kept
 
 
+FunctionSpace = KernelSpace | LinearSpace
+
 # --- iterations -----------------------------------------------------------------------------------
 
 # Steps of which the solver remembers how the gradient changed.
@@ -120,8 +99,7 @@ _ARMIJO, _WOLFE, _MOST_TRIALS = 1e-4, 0.9, 40
 # So many steps in a row without visible progress end a column, as at a kink.
 _PATIENCE = 5
 
-# s, y and 1/⟨s, y⟩ of a step; vectors are (columns, 1 or 2, coefficients), each with its dual if that
-# is something else
+# s, y and 1/⟨s, y⟩ of a step; vectors are (columns, 2, coefficients), each with its dual
 _Pair = tuple[Array, Array, Floats]
 
 
@@ -167,25 +145,15 @@ def minimise(
     >>> solution.theta.round(6)  # slope and intercept
     array([[2., 1.]])
     """
-    weight = penalty[:, None]
-
-    def gradient_at(theta: Array, score_gradient: Array) -> Array:
-        found = space.gradient(score_gradient) + 2 * weight * space.penalised(theta)
-        return found[:, None] if space.self_dual else np.stack([found, space.dual(found)], axis=1)
-
+    task = _Task(objective, space, penalty, problem)
     theta = np.zeros((len(penalty), space.n_coefficients))
-    image = space.dual(theta)
-    scores = space.scores(theta, image)
-    value, score_gradient = objective.value_and_gradient(scores, problem)
-    gradient = gradient_at(theta, score_gradient)
+    here = task.at(space.scores(theta), np.zeros(len(penalty)))
+    gradient = task.gradient(theta, here)
     smallest = tol**2 * _inner(gradient, gradient)
     if start is not None:
         theta, image = start.copy(), space.dual(start)
-        scores = space.scores(theta, image)
-        value, score_gradient = objective.value_and_gradient(scores, problem)
-        gradient = gradient_at(theta, score_gradient)
-    norm = np.sum(space.penalised(theta) * image, axis=1)
-    value = value + penalty * norm
+        here = task.at(space.scores(image), np.sum(space.penalised(theta) * image, axis=1))
+        gradient = task.gradient(theta, here)
 
     memory: list[_Pair] = []
     n_iter, idle = np.zeros(len(penalty), int), np.zeros(len(penalty), int)
@@ -197,23 +165,22 @@ def minimise(
             break
         n_iter += working
         direction = _direction(gradient, memory)
-        line = _Line(objective, space, penalty, problem, theta, scores, value, norm, direction)
-        slope = np.sum(gradient[:, 0] * direction[:, -1], axis=1)
-        line.search(slope, working)
-        step = line.length[:, None, None] * direction
-        theta, scores, norm = theta + step[:, 0], line.scores, line.norm
-        idle = np.where(value - line.value <= 1e-2 * _rounding(value), idle + 1, 0)
-        value, before, gradient = line.value, gradient, gradient_at(theta, line.score_gradient)
+        slope = np.sum(gradient[:, 0] * direction[:, 1], axis=1)
+        length, there, lost = task.search(theta, here, direction, slope, working)
+        step = length[:, None, None] * direction
+        idle = np.where(here.value - there.value <= 1e-2 * _rounding(here.value), idle + 1, 0)
+        theta, here, before = theta + step[:, 0], there, gradient
+        gradient = task.gradient(theta, here)
         change = gradient - before
         memory = [*memory[1 - _MEMORY :], (step, change, _inverse(_inner(step, change)))]
         # a failed step is tried once more along steepest descent
-        endless |= line.endless
-        failed = working & (line.length == 0) & ~endless
+        endless |= lost
+        failed = working & (length == 0) & ~endless
         converged |= failed & fresh
         fresh = failed
         for _, _, inverse in memory:
             inverse[failed] = 0
-    return Solution(theta, scores, value, n_iter, converged)
+    return Solution(theta, here.scores, here.value, n_iter, converged)
 
 
 def _direction(gradient: Array, memory: list[_Pair]) -> Array:
@@ -232,67 +199,76 @@ def _direction(gradient: Array, memory: list[_Pair]) -> Array:
     return direction
 
 
-class _Line:
-    """Where a direction leads to, by its length: columns that do not move have the length 0."""
+class _Point(NamedTuple):
+    """Scores of all columns, ⟨θ, Pθ⟩, the penalised value, and the gradient of φ in the scores."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        space: FunctionSpace,
-        penalty: Floats,
-        problem: Ints,
-        theta: Array,
-        scores: Array,
-        value: Floats,
-        norm: Floats,
-        direction: Array,
-    ) -> None:
-        along, image = direction[:, 0], direction[:, -1]
-        self._objective, self._penalty, self._problem = objective, penalty, problem
-        self._start, self._way = scores, space.scores(along, image)
-        self._value, self._norm = value, norm
-        self._linear = np.sum(space.penalised(theta) * image, axis=1)
-        self._quadratic = np.sum(space.penalised(along) * image, axis=1)
-        self.endless = np.zeros(len(value), dtype=bool)
+    scores: Array
+    norm: Floats
+    value: Floats
+    score_gradient: Array
 
-    def search(self, slope: Floats, working: Bools) -> None:
-        """Find lengths at which the weak Wolfe conditions hold.
 
-        A step that no length makes good has the length 0; ``endless`` says that the objective falls
-        without end or is not finite.
+class _Task(NamedTuple):
+    """What `minimise` minimises."""
+
+    objective: Objective
+    space: FunctionSpace
+    penalty: Floats
+    problem: Ints
+
+    def at(self, scores: Array, norm: Floats) -> _Point:
+        value, score_gradient = self.objective.value_and_gradient(scores, self.problem)
+        return _Point(scores, norm, value + self.penalty * norm, score_gradient)
+
+    def gradient(self, theta: Array, point: _Point) -> Array:
+        """Gradient in θ, and its dual."""
+        found = self.space.gradient(point.score_gradient)
+        found = found + 2 * self.penalty[:, None] * self.space.penalised(theta)
+        return np.stack([found, self.space.dual(found)], axis=1)
+
+    def search(
+        self, theta: Array, start: _Point, direction: Array, slope: Floats, working: Bools
+    ) -> tuple[Floats, _Point, Bools]:
+        """Lengths of a step at which the weak Wolfe conditions hold, and where they lead to.
+
+        Columns that do not work, or that no length makes better, have the length 0. The last result
+        says where the objective falls without end or is not finite.
         """
+        along, image = direction[:, 0], direction[:, 1]
+        way = self.space.scores(image)
+        linear = np.sum(self.space.penalised(theta) * image, axis=1)
+        quadratic = np.sum(self.space.penalised(along) * image, axis=1)
+
+        def move(t: Floats) -> _Point:
+            norm = start.norm + 2 * t * linear + t**2 * quadratic
+            return self.at(start.scores + t[:, None, None] * way, norm)
+
         low, high = np.zeros(len(slope)), np.full(len(slope), np.inf)
         length = np.where(working, 1.0, 0.0)
         for _ in range(_MOST_TRIALS):
-            self._move(length)
+            end = move(length)
+            end_slope = np.sum(end.score_gradient * way, axis=(1, 2))
+            end_slope = end_slope + 2 * self.penalty * (linear + length * quadratic)
             # sufficient decrease, judged by slopes where values differ by rounding only
-            fell = self.value <= self._value + _ARMIJO * length * slope
-            close = self.value <= self._value + _rounding(self._value)
-            fell |= close & (self.slope <= (2 * _ARMIJO - 1) * slope)
-            fell &= np.isfinite(self.value)
-            left = working & ~(fell & (self.slope >= _WOLFE * slope))
+            fell = end.value <= start.value + _ARMIJO * length * slope
+            close = end.value <= start.value + _rounding(start.value)
+            fell |= close & (end_slope <= (2 * _ARMIJO - 1) * slope)
+            fell &= np.isfinite(end.value)
+            left = working & ~(fell & (end_slope >= _WOLFE * slope))
             if not left.any():
-                return
+                return length, end, left
             low, high = np.where(left & fell, length, low), np.where(left & ~fell, length, high)
             further = np.where(np.isinf(high), 10 * low, (low + high) / 2)
             length = np.where(left, further, length)
         # the longest step that went down far enough, where there is one
-        self.endless = left & (np.isinf(high) | ~np.isfinite(self.value))
-        self._move(np.where(self.endless, 0.0, np.where(left, low, length)))
-
-    def _move(self, length: Floats) -> None:
-        t = self.length = length
-        self.scores = self._start + t[:, None, None] * self._way
-        found, self.score_gradient = self._objective.value_and_gradient(self.scores, self._problem)
-        self.norm = self._norm + 2 * t * self._linear + t**2 * self._quadratic
-        self.value = found + self._penalty * self.norm
-        by_penalty = 2 * self._penalty * (self._linear + t * self._quadratic)
-        self.slope = np.sum(self.score_gradient * self._way, axis=(1, 2)) + by_penalty
+        endless = left & (np.isinf(high) | ~np.isfinite(end.value))
+        length = np.where(endless, 0.0, np.where(left, low, length))
+        return length, move(length), endless
 
 
 def _inner(u: Array, v: Array) -> Floats:
     """⟨u, v⟩ of vectors with their duals, per column."""
-    return np.einsum("ij,ij->i", u[:, 0], v[:, -1])
+    return np.einsum("ij,ij->i", u[:, 0], v[:, 1])
 
 
 def _inverse(numbers: Floats) -> Floats:

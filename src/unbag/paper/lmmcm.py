@@ -125,9 +125,9 @@ class LMMCMClassifier(_LMMCM):
     ----------
     alpha : float, default=1e-3
         Regularisation strength, λ in the paper.
-    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        Kernel of f; with "precomputed", X is the kernel matrix. "linear" fits f(x) = xᵀw + b with
-        an intercept b that is not penalised, for many rows and for sparse X. Functions of the
+    kernel : {"rbf", "linear"}, default="rbf"
+        Kernel of f. "linear" fits f(x) = xᵀw + b with an intercept b that is not penalised, for
+        many rows and for sparse X. Functions of the
         other kernels have no intercept, as in the paper.
     gamma : {"wide", "scale", "auto"} or float, default="wide"
         Width of "rbf": "scale" is 1/(d·Var(X)) as in the paper, "wide" half of that, which was more
@@ -173,9 +173,8 @@ class LMMCMClassifier(_LMMCM):
         w, for ``kernel="linear"`` only: one row for two classes, one per class for more.
     kernel_ : Kernel
         k, with its width; not for ``kernel="linear"``.
-    points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
-        ``kernel="linear"``.
+    points_ : ndarray of shape (n_points, n_features)
+        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; not for ``kernel="linear"``.
     dual_coef_ : ndarray of shape (n_outputs, n_points)
         The α_j; not for ``kernel="linear"``.
     intercept_ : ndarray of shape (n_outputs,)

@@ -6,8 +6,7 @@ is minimised for every penalty α of a grid, on all bags and without those of ea
 of one batch (`unbag.paper.lbfgs.minimise`): a held-out bag is a bag of weight zero. The penalty is
 chosen by the risk of the held-out bags.
 
-A classifier says what is minimised (`RiskClassifier._objective`); the search of a ``...CV`` form is
-`RiskClassifierCV`.
+A classifier says what is minimised (`RiskClassifier._objective`); `RiskClassifierCV` chooses α.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from unbag._arrays import Bools, Floats
@@ -79,18 +77,16 @@ class PenaltyFits:
         The criterion raises a ValueError for bags from which it cannot be estimated.
         """
         if selection == "pooled":
-            risk = criterion(self.bags)
-            return np.concatenate(
-                [_values(risk, self.pooled(p)[None]) for p in range(len(self.theta))]
-            )
+            risk, scores = criterion(self.bags), map(self.pooled, range(len(self.theta)))
+            return np.concatenate([_values(risk, found[None]) for found in scores])
         found, silent = [], []
-        for number, (out, scores) in enumerate(zip(self.held, self.held_out, strict=True)):
+        for number, (out, held_out) in enumerate(zip(self.held, self.held_out, strict=True)):
             try:
                 risk = criterion(self.bags.take(out)[0])
             except ValueError:
                 silent.append(number + 1)
             else:
-                found.append(_values(risk, scores))
+                found.append(_values(risk, held_out))
         if not found:
             raise ValueError(
                 "In no fold do the held-out bags differ in proportion, so selection='folds' has no "
@@ -234,7 +230,7 @@ class RiskClassifier(BagClassifier):
     max_iter: Any
 
     kernel_: Kernel
-    points_: NDArray[Any] | None
+    points_: NDArray[Any]
     class_prior_: Floats
     _loss: ClassLoss
 
@@ -253,11 +249,6 @@ class RiskClassifier(BagClassifier):
     @property
     def _accept_sparse(self) -> bool | str:  # type: ignore[override]
         return "csr" if self.kernel == "linear" else False
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
@@ -278,7 +269,7 @@ class RiskClassifier(BagClassifier):
         if self.kernel == "linear":
             return LinearSpace(X, n_outputs)
         self.kernel_ = make_kernel(self.kernel, self.gamma, X)
-        self.points_ = None if self.kernel == "precomputed" else X
+        self.points_ = X
         check_kernel_memory(X.shape[0])
         return KernelSpace(self.kernel_.matrix(X), n_outputs)
 

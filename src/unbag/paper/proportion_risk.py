@@ -33,7 +33,7 @@ from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.observations.losses import ClassLoss, get_loss
 from unbag.paper.lbfgs import Objective
-from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
+from unbag.paper.minimisation import RiskClassifierCV, weights_by_problem
 from unbag.weights import check_contrast
 
 # Half decades from 1e-2 to 1e-7: differences of means are small, and so must their penalty be.
@@ -117,7 +117,8 @@ class ProportionRisk:
         loss: ClassLoss,
         divergence: str = "squared",
     ) -> None:
-        self._divergence = get_divergence(divergence)
+        check_choice(divergence, DIVERGENCES, "divergence")
+        self._divergence = DIVERGENCES[divergence]
         self._loss = loss
         self.n_outputs = loss.n_outputs(bags.n_classes)
         units, first = bags.with_labelled_rows_apart()
@@ -168,34 +169,13 @@ class ProportionRisk:
         return value, self._loss.pull_back(scores, pulled.reshape(losses.shape))
 
 
-def get_divergence(divergence: str) -> Divergence:
-    """Look a divergence up by its name."""
-    check_choice(divergence, DIVERGENCES, "divergence")
-    return DIVERGENCES[divergence]
-
-
-class _ProportionRiskModel(RiskClassifier):
-    """The empirical proportion risk with the settings of an estimator."""
-
-    divergence: Any
-
-    def _prepare(self, X: Any, bags: Bags) -> None:  # noqa: ARG002
-        get_divergence(self.divergence)
-        self._loss = get_loss("logistic", bags.n_classes)
-        self.class_prior_ = bags.class_shares
-
-    def _objective(self, bags: Bags, included: Bools) -> Objective:
-        W = weights_by_problem(bags, included, _by_size)
-        return ProportionRisk(W, bags, self._loss, self.divergence)
-
-
 def _by_size(bags: Bags) -> Any:
     """Weight of each bag, the same for all classes."""
     check_contrast(bags)
     return np.repeat((bags.sizes / bags.sizes.sum())[:, None], bags.n_classes, axis=1)
 
 
-class ProportionRiskClassifier(_ProportionRiskModel):
+class ProportionRiskClassifier(RiskClassifierCV):
     """Classifier that fits the proportions of bags: empirical proportion risk.
 
     Minimises, over linear functions or those of the RKHS of a kernel,
@@ -204,66 +184,8 @@ class ProportionRiskClassifier(_ProportionRiskModel):
 
     with p̂_i the mean probability of each class in bag i and γ_i its proportions; see
     `ProportionRisk` for the divergences d. The risk is not convex; the
-    search starts at f = 0, so the same data give the same model.
-
-    Parameters
-    ----------
-    alpha : float, default=1e-5
-        Regularisation strength.
-    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
-        How the mean probabilities in a bag are compared with its proportions. "absolute" has
-        kinks, and takes many more iterations where the penalty is weak.
-    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        Kernel of f; with "precomputed", X is the kernel matrix. "linear" fits f(x) = xᵀw + b with
-        an intercept b that is not penalised, for many rows and for sparse X.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf": "scale" is 1/(d·Var(X)), "wide" half of that, and "auto" 1/d.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at f = 0. Most of the
-        latter says how common the classes are, so 1e-3 is often too early to stop.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together, to which the probabilities belong.
-    coef_, kernel_, points_, dual_coef_, intercept_ : as in `LMMCMClassifier`
-    n_iter_, converged_ : as in `LMMCMClassifier`
-    empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
-
-    Examples
-    --------
-    >>> from unbag.paper import ProportionRiskClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
-    >>> model = ProportionRiskClassifier().fit(data.X, data.y)
-    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
-    True
-    """
-
-    def __init__(
-        self,
-        alpha: float = 1e-5,
-        *,
-        divergence: str = "squared",
-        kernel: str = "rbf",
-        gamma: str | float = "wide",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-    ) -> None:
-        self.alpha = alpha
-        self.divergence = divergence
-        self.kernel = kernel
-        self.gamma = gamma
-        self.tol = tol
-        self.max_iter = max_iter
-
-
-class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
-    """`ProportionRiskClassifier` that chooses its penalty by the risk of held-out bags.
+    search starts at f = 0, so the same data give the same model. α is chosen by the risk of
+    held-out bags.
 
     Parameters
     ----------
@@ -275,22 +197,35 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
     selection : {"pooled", "folds"}, default="pooled"
         Whether the risk of held-out bags is taken over all of them together, or as the mean over
         folds of that of each fold.
-    divergence, kernel, gamma : as in `ProportionRiskClassifier`
-    tol, max_iter : as in `ProportionRiskClassifier`
+    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
+        How the mean probabilities in a bag are compared with its proportions. "absolute" has
+        kinks, and takes many more iterations where the penalty is weak.
+    kernel : {"rbf", "linear"}, default="rbf"
+        Kernel of f. "linear" fits f(x) = xᵀw + b with an intercept b that is not penalised, for
+        many rows and for sparse X.
+    gamma : {"wide", "scale", "auto"} or float, default="wide"
+        Width of "rbf": "scale" is 1/(d·Var(X)), "wide" half of that, and "auto" 1/d.
+    tol : float, default=1e-4
+        Converged when the gradient's norm is below this share of that at f = 0. Most of the
+        latter says how common the classes are, so 1e-3 is often too early to stop.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
 
     Attributes
     ----------
+    class_prior_ : ndarray of shape (n_classes,)
+        Share of each class in all bags together, to which the probabilities belong.
     alpha_, alphas_, selection_risks_, out_of_fold_scores_ : as in `LMMCMClassifierCV`
-    classes_, class_prior_, n_iter_, converged_ : as in `ProportionRiskClassifier`
+    classes_, n_iter_, converged_ : as in `LMMCMClassifier`
     coef_, kernel_, points_, dual_coef_, intercept_ : as in `LMMCMClassifier`
     empirical_prior_, n_features_in_, feature_names_in_ : as in `LMMCMClassifier`
 
     Examples
     --------
-    >>> from unbag.paper import ProportionRiskClassifierCV
+    >>> from unbag.paper import ProportionRiskClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
-    >>> model = ProportionRiskClassifierCV().fit(data.X, data.y)
+    >>> model = ProportionRiskClassifier().fit(data.X, data.y)
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
@@ -317,3 +252,12 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
         self.gamma = gamma
         self.tol = tol
         self.max_iter = max_iter
+
+    def _prepare(self, X: Any, bags: Bags) -> None:  # noqa: ARG002
+        check_choice(self.divergence, DIVERGENCES, "divergence")
+        self._loss = get_loss("logistic", bags.n_classes)
+        self.class_prior_ = bags.class_shares
+
+    def _objective(self, bags: Bags, included: Bools) -> Objective:
+        W = weights_by_problem(bags, included, _by_size)
+        return ProportionRisk(W, bags, self._loss, self.divergence)

@@ -21,10 +21,10 @@ from threadpoolctl import threadpool_limits
 from unbag._provenance import provenance
 from unbag.models import LLPClassifier
 from unbag.paper import rows as kept
-from unbag.paper.alternating_svm import AlternatingSVMClassifierCV
-from unbag.paper.invcal import InvCalClassifierCV
+from unbag.paper.alternating_svm import AlternatingSVMClassifier
+from unbag.paper.invcal import InvCalClassifier
 from unbag.paper.lmmcm import LMMCMClassifierCV
-from unbag.paper.proportion_risk import ProportionRiskClassifierCV
+from unbag.paper.proportion_risk import ProportionRiskClassifier
 from unbag.paper.rows import Row, run_and_keep
 from unbag.paper.trials import Sampling, Setting, make_trial
 
@@ -52,9 +52,9 @@ METHODS: dict[str, Method] = {
     "lmmcm-paper": Method(_as_published, ("alpha_",)),
     "lmmcm": Method(_corrected, ("alpha_",)),
     "likelihood": Method(LLPClassifier, ()),
-    "invcal": Method(InvCalClassifierCV, ("C_", "epsilon_", "gamma_")),
-    "alter-psvm": Method(AlternatingSVMClassifierCV, ("C_", "C_bag_", "gamma_")),
-    "epr": Method(ProportionRiskClassifierCV, ("alpha_",)),
+    "invcal": Method(InvCalClassifier, ("C_", "epsilon_", "gamma_")),
+    "alter-psvm": Method(AlternatingSVMClassifier, ("C_", "C_bag_", "gamma_")),
+    "epr": Method(ProportionRiskClassifier, ("alpha_",)),
     "labels": Method(LLPClassifier, (), sees_labels=True),
 }
 
@@ -93,33 +93,9 @@ def make_tasks(
 ) -> list[Task]:
     """List the trials of all combinations; the first trial of everything comes first.
 
-    Parameters
-    ----------
-    tables : sequence of int, default=(1,)
-        Tables of the paper, 1 or 2.
-    datasets : sequence of str, default=("adult", "magic")
-        Data sets.
-    ranges : sequence of (low, high), default=((0.0, 0.5), (0.5, 1.0))
-        Ranges of the true proportions.
-    bag_sizes : sequence of int, default=(8, 32, 128, 512)
-        Instances in a bag.
-    methods : sequence of str, default=("lmmcm",)
-        Names in `unbag.paper.METHODS`.
-    trials : int, default=5
-        Number of trials of each.
-    sampling : {"paper", "iid"}, default="paper"
-        Bags of different mixtures, or rows shuffled at random.
-    standardize_all : bool, default=False
-        Whether one-hot columns are standardised as well.
+    Methods are names in `METHODS`; random bags have no ``ranges`` of the true proportions.
 
-    Returns
-    -------
-    tasks : list of Task
-        One for each trial of each method.
-
-    Examples
-    --------
-    >>> from unbag.paper import make_tasks
+    >>> from unbag.paper.runner import make_tasks
     >>> tasks = make_tasks(datasets=["magic"], bag_sizes=[128], trials=2)
     >>> len(tasks), tasks[0].seed, tasks[-1].seed
     (4, 0, 1)
@@ -130,7 +106,6 @@ def make_tasks(
         raise ValueError(f"There is no method {unknown[0]!r}; the methods are {known}.")
     if trials < 1:
         raise ValueError(f"The number of trials must be at least 1, not {trials}.")
-    # random bags have no range of proportions
     shares = [(0.0, 1.0)] if sampling == "iid" else ranges
     return [
         Task(Setting(dataset, share, size, table, sampling, standardize_all), method, seed)
@@ -179,32 +154,7 @@ def run_tasks(
 ) -> Iterator[Row]:
     """Run what the folder does not hold yet, and yield each row when it is written.
 
-    Parameters
-    ----------
-    tasks : iterable of Task
-        What to run.
-    folder : Path
-        Where rows are kept; those that are there are not run again.
-    jobs : int, default=1
-        Trials to run at a time.
-    command : str, default=None
-        What rows say that they come from.
-
-    Yields
-    ------
-    row : dict
-        One for each trial, when it is written.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from unbag.paper import make_tasks, run_tasks
-    >>> tasks = make_tasks(datasets=["magic"], bag_sizes=[512], trials=1)
-    >>> with TemporaryDirectory() as folder:
-    ...     rows = run_tasks(tasks, Path(folder))  # nothing runs before a row is asked for
-    >>> len(tasks)
-    2
+    So many ``jobs`` run at a time; rows say that they come from ``command``.
     """
     left = [{"task": task} for task in pending(tasks, folder)]
     for rows in run_and_keep(_rows_of, left, folder / "rows.jsonl", jobs, command):

@@ -1,14 +1,13 @@
-"""Support vector machines on a kernel matrix, each from the solution of the one before it.
+"""Support vector machines and regressions on a kernel matrix, from any start.
 
-The dual problem in signed coefficients a, with y_j = ±1 and gap g = y − Ka:
+The dual problem in signed coefficients a, with targets t and gap g = t − Ka:
 
-    maximise Σ_j y_j a_j − ½ aᵀKa   with Σ_j a_j = 0 and a_j y_j between 0 and C.
+    maximise Σ_j t_j a_j − ½ aᵀKa   with Σ_j a_j = 0 and lower_j ≤ a_j ≤ upper_j.
 
-At the maximum g_j ≤ b for every a_j that may grow and g_j ≥ b for every one that may shrink, for some b, the
-intercept. Sequential minimal optimisation changes one pair at a time, the one that gains most
-with the coefficient that most wants to grow: R.-E. Fan, P.-H. Chen and C.-J. Lin (2005),
-"Working set selection using second order information for training support vector machines",
-JMLR. Few pairs are needed when the start is close.
+A machine has t_j = ±1 and t_j a_j between 0 and C. At the maximum g_j ≤ b for every a_j that may
+grow and g_j ≥ b for every one that may shrink, for some b, the intercept. Sequential minimal
+optimisation changes one pair at a time, the one that gains most with the coefficient that most
+wants to grow (Fan, Chen and Lin 2005, JMLR). Few pairs are needed when the start is close.
 """
 
 from __future__ import annotations
@@ -93,84 +92,82 @@ def train_machine(
     >>> machine.scores.round(3) + 0.0
     array([-3., -1.,  1.,  2.])
     """
-    problem = _Dual(K, labels, C, tol)
+    sign = np.where(labels, 1.0, -1.0)
+    problem = DualProblem(K, sign, np.where(labels, 0.0, -C), np.where(labels, C, 0.0), tol)
     if near is not None:
-        problem.start_near(near)
-    problem.maximise(max_steps)
-    return problem.machine()
-
-
-class _Dual:
-    """The dual problem at its current coefficients."""
-
-    def __init__(self, K: Vector, labels: Bools, C: float, tol: float) -> None:
-        self.K, self.labels, self.C, self.tol = K, labels, C, tol
-        self.sign = np.where(labels, 1.0, -1.0)
-        self.lower, self.upper = np.where(labels, 0.0, -C), np.where(labels, C, 0.0)
-        self.coef = np.zeros(len(labels))
-        self.gap = self.sign.copy()
-        self.diagonal = K.diagonal().copy()
-        self.unit = float(self.diagonal.mean())
-
-    def start_near(self, near: Machine) -> None:
-        """Start from another machine's coefficients, made to fit labels, C and Σa = 0."""
-        scaled = near.coef * (self.C / near.C)
-        coef, gap = scaled.copy(), self.sign - near.scores
+        scaled, expansion = near.coef * (C / near.C), near.expansion * (C / near.C)
         # a new label is at the bound that the old scores put it at
-        flipped = self.labels != near.labels
-        coef[flipped] = np.where(self.sign * gap > 0, self.sign * self.C, 0.0)[flipped]
-        np.clip(coef, self.lower, self.upper, out=coef)
-        # what the sum is too large is taken where the gap says that it costs least
+        at_bound = np.where(1 - sign * near.scores > 0, sign * C, 0.0)
+        coef = np.where(labels == near.labels, scaled, at_bound)
+        problem.start(coef, sign - near.scores, scaled, expansion)
+    n_steps, violation = problem.maximise(max_steps)
+    if violation >= tol:
+        warnings.warn(
+            f"A support vector machine with C={C:g} was left after {n_steps} steps, its "
+            f"optimality conditions violated by {violation:.2g} and not {tol:.2g}.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Machine(labels, C, problem.coef, sign - problem.gap, problem.intercept)
+
+
+class DualProblem:
+    """The dual problem at its current coefficients, which are zero at first."""
+
+    def __init__(self, K: Vector, target: Vector, lower: Vector, upper: Vector, tol: float) -> None:
+        self.K, self.target, self.tol = K, target, tol
+        self.lower, self.upper = lower, upper
+        self.coef, self.gap = np.zeros(len(target)), target.copy()
+        self.diagonal = K.diagonal().copy()
+        self.least = _LEAST_CURVATURE * (float(self.diagonal.mean()) or 1.0) / 2
+        self.edge = _EDGE * float((upper - lower).max())
+
+    def start(self, coef: Vector, gap: Vector, known: Vector, expansion: Vector) -> None:
+        """Start from coefficients, made to fit the bounds and Σa = 0 where the gap makes it cheap.
+
+        Of the ``known`` coefficients, which may be near, the product with K is ``expansion``.
+        """
+        coef = np.clip(coef, self.lower, self.upper)
         excess = coef.sum()
         direction = np.sign(excess)
         order = np.argsort(direction * gap, kind="stable")
         room = (coef - self.lower if excess > 0 else self.upper - coef)[order]
         coef[order] -= direction * np.clip(abs(excess) - (np.cumsum(room) - room), 0.0, room)
-        edge = _EDGE * self.C
-        np.copyto(coef, self.lower, where=coef - self.lower < edge)
-        np.copyto(coef, self.upper, where=self.upper - coef < edge)
+        np.copyto(coef, self.lower, where=coef - self.lower < self.edge)
+        np.copyto(coef, self.upper, where=self.upper - coef < self.edge)
         self.coef = coef
-        changed = np.flatnonzero(np.abs(coef - scaled) > edge)
+        changed = np.flatnonzero(np.abs(coef - known) > self.edge)
         if 2 * len(changed) > len(coef):
-            self.gap = self.sign - self.K @ coef
+            self.gap = self.target - self.K @ coef
         else:
-            self.gap = self.sign - near.expansion * (self.C / near.C)
-            self._follow(changed, (coef - scaled)[changed])
+            self.gap = self.target - expansion
+            self._follow(changed, (coef - known)[changed])
 
-    def maximise(self, max_steps: int) -> None:
-        """Change pairs, in rounds, until the optimality conditions are met."""
+    def maximise(self, max_steps: int) -> tuple[int, float]:
+        """Change pairs, in rounds, until the violation is below ``tol``; return steps and violation."""
         n_steps, mended_at = 0, -1
         while True:
             growing, shrinking = self._growing(), self._shrinking()
             highest, lowest = growing.max(), shrinking.min()
             violation = highest - lowest
-            if violation < self.tol:
-                if n_steps == mended_at or self._is_exact():
-                    return
-                self.gap = self.sign - self.K @ self.coef
+            if violation < self.tol and n_steps != mended_at and not self._is_exact():
+                self.gap = self.target - self.K @ self.coef
                 mended_at = n_steps
                 continue
-            if n_steps >= max_steps:
-                break
+            if violation < self.tol or n_steps >= max_steps:
+                return n_steps, float(violation)
             # at a bound, and content with it whatever b between the two: not in this round
             rows = np.flatnonzero((growing >= lowest) | (shrinking <= highest))
-            goal = max(self.tol, _ROUND * violation)
-            n_steps += self._change_pairs(rows, goal, max_steps - n_steps)
-        warnings.warn(
-            f"A support vector machine with C={self.C:g} was left after {n_steps} steps, its "
-            f"optimality conditions violated by {violation:.2g} and not {self.tol:.2g}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+            round_tol = max(self.tol, _ROUND * violation)
+            n_steps += self._change_pairs(rows, round_tol, max_steps - n_steps)
 
-    def machine(self) -> Machine:
-        """The machine of these coefficients; b as the mean of free gaps, as LIBSVM has it."""
+    @property
+    def intercept(self) -> float:
+        """b: the mean of free gaps, as in LIBSVM, or else the middle of its interval."""
         free = (self.coef > self.lower) & (self.coef < self.upper)
         if free.any():
-            intercept = self.gap[free].mean()
-        else:
-            intercept = (self._growing().max() + self._shrinking().min()) / 2
-        return Machine(self.labels, self.C, self.coef, self.sign - self.gap, float(intercept))
+            return float(self.gap[free].mean())
+        return float((self._growing().max() + self._shrinking().min()) / 2)
 
     def _growing(self) -> Vector:
         """Gaps of coefficients that may grow, −∞ elsewhere."""
@@ -180,7 +177,7 @@ class _Dual:
         """Gaps of coefficients that may shrink, ∞ elsewhere."""
         return np.where(self.coef > self.lower, self.gap, np.inf)
 
-    def _change_pairs(self, rows: Ints, goal: float, max_steps: int) -> int:
+    def _change_pairs(self, rows: Ints, tol: float, max_steps: int) -> int:
         """Change pairs among some coefficients until they violate less; return how many."""
         half = self.diagonal[rows] / 2
         coef, gap = self.coef[rows], self.gap[rows]
@@ -189,7 +186,6 @@ class _Dual:
         no_growth = np.where(coef < upper, 0.0, -np.inf)
         no_shrinkage = np.where(coef > lower, 0.0, np.inf)
         wish, gain, row, other = (np.empty(len(rows)) for _ in range(4))
-        edge, least = _EDGE * self.C, _LEAST_CURVATURE * self.unit / 2
         n_steps = 0
         while n_steps < max_steps:
             np.add(gap, no_growth, out=wish)
@@ -197,7 +193,7 @@ class _Dual:
             highest = wish[i]
             np.add(gap, no_shrinkage, out=wish)
             np.subtract(highest, wish, out=wish)
-            if wish.max() < goal:
+            if wish.max() < tol:
                 break
             # the partner with which i gains most: (g_i − g_j)² / (k_ii + k_jj − 2k_ij)
             np.maximum(wish, 0.0, out=wish)
@@ -205,16 +201,16 @@ class _Dual:
             np.take(self.K[rows[i]], rows, out=row, mode="clip")
             np.subtract(half, row, out=gain)
             gain += half[i]
-            np.maximum(gain, least, out=gain)
+            np.maximum(gain, self.least, out=gain)
             wish /= gain
             j = int(wish.argmax())
             np.take(self.K[rows[j]], rows, out=other, mode="clip")
             step = min((highest - gap[j]) / (2 * gain[j]), upper[i] - coef[i], coef[j] - lower[j])
             for place, change in ((i, step), (j, -step)):
                 end = coef[place] + change
-                if upper[place] - end < edge:
+                if upper[place] - end < self.edge:
                     end = upper[place]
-                elif end - lower[place] < edge:
+                elif end - lower[place] < self.edge:
                     end = lower[place]
                 coef[place] = end
                 no_growth[place] = 0.0 if end < upper[place] else -np.inf
@@ -236,5 +232,5 @@ class _Dual:
     def _is_exact(self) -> bool:
         """Whether rounding has not moved the gap noticeably, judged by some of its entries."""
         some = slice(None, None, max(1, len(self.coef) // 32))
-        exact = self.sign[some] - self.K[some] @ self.coef
+        exact = self.target[some] - self.K[some] @ self.coef
         return bool(np.abs(exact - self.gap[some]).max() < 1e-2 * self.tol)

@@ -220,7 +220,6 @@ def rows_as_csv(rows: Sequence[Row]) -> str:
 def draw_auc_figure(rows: Sequence[Row], path: Path) -> None:
     """AUC over bag size, a panel for each line of the tables; open markers are the paper's."""
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     summaries = summarise(rows)
     lines = _in_order(summaries)
@@ -228,55 +227,32 @@ def draw_auc_figure(rows: Sequence[Row], path: Path) -> None:
     n_rows = -(-len(lines) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.6 * n_rows), layout="constrained")
     grid = figure.subplots(n_rows, columns, squeeze=False, sharey="row")
+    legend: dict[str, Any] = {}
     for axes, line in zip(grid.flat, lines, strict=False):
-        _draw_panel(axes, line, summaries)
+        for number, method in enumerate(_SHOWN):
+            cells = sorted(cell for cell, name in summaries if name == method and cell.line == line)
+            if not cells:
+                continue
+            found = [(c.bag_size, *summaries[c, method][:2]) for c in cells]
+            style = {"color": f"C{number}", "linestyle": "--" if method in _SEE_LABELS else "-"}
+            bars = axes.errorbar(*zip(*found, strict=True), marker="o", capsize=2, **style)
+            legend.setdefault(method, bars)
+            paper = [(c.bag_size, paper_summary(c, method)) for c in cells]
+            points = [(n, s.mean) for n, s in paper if s is not None and method != "lmmcm-paper"]
+            if points:
+                (open_marker,) = axes.plot(
+                    *zip(*points, strict=True), f"oC{number}", fillstyle="none", markersize=9
+                )
+                legend["the paper's"] = open_marker
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted({cell.bag_size for cell, _ in summaries}))
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.set_title(_title(line).replace(": ", "\n", 1), fontsize=9)
+        axes.set(xlabel="bag size", ylabel="test AUC")
     for axes in grid.flat[len(lines) :]:
         axes.set_visible(False)
-    shown: dict[str, Any] = {}
-    for axes in grid.flat:
-        handles, names = axes.get_legend_handles_labels()
-        shown.update(zip(names, handles, strict=True))
-    legend = {name: shown[name] for name in _SHOWN if name in shown}
-    legend["the paper's"] = Line2D([], [], color="0.4", marker="o", fillstyle="none", linestyle="")
-    figure.legend(
-        legend.values(),
-        legend.keys(),
-        loc="outside lower center",
-        ncols=len(legend),
-        frameon=False,
-    )
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend))
     save_figure(figure, path)
-
-
-def _draw_panel(axes: Any, line: tuple[Any, ...], summaries: Summaries) -> None:
-    for number, method in enumerate(_SHOWN):
-        cells = sorted(cell for cell, name in summaries if name == method and cell.line == line)
-        if not cells:
-            continue
-        color = f"C{number}"
-        sizes = [cell.bag_size for cell in cells]
-        found = [summaries[cell, method] for cell in cells]
-        axes.errorbar(
-            sizes,
-            [s.mean for s in found],
-            [s.deviation for s in found],
-            color=color,
-            marker="o",
-            capsize=2,
-            label=method,
-            linestyle="--" if method in _SEE_LABELS else "-",
-        )
-        paper = {c.bag_size: paper_summary(c, method) for c in cells if method != "lmmcm-paper"}
-        points = {size: s.mean for size, s in paper.items() if s is not None}
-        axes.plot(
-            list(points), list(points.values()), "o", color=color, fillstyle="none", markersize=9
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sorted({cell.bag_size for cell, _ in summaries}))
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.set_title(_title(line).replace(": ", "\n", 1), fontsize=9)
-    axes.set_xlabel("bag size")
-    axes.set_ylabel("test AUC")
 
 
 # --- what the paper reports ---------------------------------------------------------------------------

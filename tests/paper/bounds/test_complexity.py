@@ -122,18 +122,6 @@ def test_data_in_blocks_give_the_same(monkeypatch):
     assert abs(after.value - before.value) < 6 * before.standard_error
 
 
-@pytest.mark.parametrize("model", ["IIM", "IBM"])
-def test_precomputed_kernel_is_the_kernel(model):
-    X, bags, pairing = small_problem()
-    kernel = Kernel("rbf", gamma=0.3)
-    given = RKHSBall(Kernel("precomputed"))
-    expected = rademacher_complexity(RKHSBall(kernel), X, bags, pairing, [1, 2], model, n_draws=50)
-    K = kernel.matrix(X)
-    found = rademacher_complexity(given, K, bags, pairing, [1, 2], model, n_draws=50)
-    assert found.value == pytest.approx(expected.value)
-    assert found.upper_bound == pytest.approx(expected.upper_bound)
-
-
 def test_bounds_of_the_whole_space_replace_those_of_the_data():
     X = np.array([[3.0, 4.0]])
     assert RKHSBall(Kernel("linear"), 2.0, kernel_bound=7.0).constants(X) == (14.0, 14.0)

@@ -25,7 +25,7 @@ from unbag import bag_target
 from unbag._arrays import Floats, Ints
 from unbag.datasets import load_adult, load_flights, load_magic
 from unbag.models import LLPNeuralClassifier
-from unbag.paper import ProportionRiskClassifierCV
+from unbag.paper import ProportionRiskClassifier
 from unbag.paper.rows import Row
 from unbag.tables import make_classifier
 from unbag_bench.study import Study, plus_minus, table
@@ -47,7 +47,7 @@ def _lightgbm() -> LGBMClassifier:
 METHODS: dict[str, tuple[str, Callable[[], Any], str]] = {
     "soft labels": ("LightGBM, each row labelled with its bag's proportion", _lightgbm, "soft"),
     "dllp": ("DLLP, a network", lambda: LLPNeuralClassifier(objective="proportion"), "bags"),
-    "epr": ("EPR, a kernel", ProportionRiskClassifierCV, "bags"),
+    "epr": ("EPR, a kernel", ProportionRiskClassifier, "bags"),
     "unbag": ("unbag, default", make_classifier, "tables"),
     "ensemble": ("unbag, ensemble", lambda: make_classifier("ensemble"), "tables"),
     "logistic": (

@@ -19,7 +19,7 @@ from unbag.models import (
     LLPClassifier,
     LLPEnsembleClassifier,
 )
-from unbag.paper import InvCalClassifierCV, ProportionRiskClassifierCV
+from unbag.paper import InvCalClassifier, ProportionRiskClassifier
 from unbag_bench.methods import (
     ClusterClassifier,
     EMClassifier,
@@ -145,7 +145,7 @@ METHODS: dict[str, SuiteMethod] = {
     ),
     "network-forward": _network_of("forward", "forward correction, all bags one group"),
     "epr": SuiteMethod(
-        lambda: ProportionRiskClassifierCV(kernel="linear"), "empirical proportion risk, linear"
+        lambda: ProportionRiskClassifier(kernel="linear"), "empirical proportion risk, linear"
     ),
     "soft-label": SuiteMethod(
         lambda: SoftLabelClassifierCV(class_prior="empirical", kernel="linear", tol=1e-4),
@@ -154,7 +154,7 @@ METHODS: dict[str, SuiteMethod] = {
     "em-lr": SuiteMethod(
         lambda: EMClassifier(_logistic()), "EM with logistic regression and exact counts"
     ),
-    "invcal": SuiteMethod(InvCalClassifierCV, "inverse calibration (Rüping 2010), kernel"),
+    "invcal": SuiteMethod(InvCalClassifier, "inverse calibration (Rüping 2010), kernel"),
     **{name.replace("_", "-"): _published(name) for name in _PUBLISHED},
     "cluster": SuiteMethod(
         ClusterClassifier, "clusters whose classes fit the shares (Chen et al. 2009)"

@@ -4,17 +4,10 @@ Condition (SR): |f(x)| ≤ A, and E sup_f Σ_k ε_k a_k f(x_k) ≤ B √(Σ_k a_
 random signs ε = ±1. Proposition 4 gives A and B of balls in spaces of kernels, and of networks.
 
 Weighted Rademacher complexities say how well a class can follow random signs. For pairs of bags
-with coefficients c_i ≥ 0 the paper defines, with random signs ε = ±1,
+with coefficients c_i ≥ 0 and X_i one instance of either bag of pair i with probability ½ each,
 
-    R^I = E sup_f Σ_i c_i Σ_{σ=±} 1/(2n_i^σ) Σ_j ε_ij^σ f(X_ij^σ)    (independent instances),
-    R^B = E sup_f Σ_i c_i ε_i f(X_i)                                 (independent bags),
-
-where X_i is one instance, drawn from either bag of pair i with probability ½ each. Both have the
-form E sup_f Σ_k ε_k a_k f(x_k). On given data they are estimated by drawing signs (and X_i).
-
-Condition (SR) gives
-
-    R^I ≤ B √(Σ_i c_i² / (2n̄_i)),    R^B ≤ B √(Σ_i c_i²).
+    R^I = E sup_f Σ_i c_i Σ_{σ=±} 1/(2n_i^σ) Σ_j ε_ij^σ f(X_ij^σ) ≤ B √(Σ_i c_i² / (2n̄_i)),
+    R^B = E sup_f Σ_i c_i ε_i f(X_i)                              ≤ B √(Σ_i c_i²).
 """
 
 from __future__ import annotations
@@ -26,7 +19,7 @@ from typing import Any, Protocol, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_nonnegative
 from unbag.bags.bags import Bags
 from unbag.models.base import row_blocks
@@ -40,16 +33,12 @@ BLOCK = 1 << 22
 
 
 class FunctionClass(Protocol):
-    """What the bounds ask of a class of functions."""
+    """What the bounds ask of a class of functions: (A, B) of condition (SR), and suprema."""
 
-    def constants(self, X: NDArray[Any]) -> tuple[float, float]:
-        """(A, B) of condition (SR)."""
+    def constants(self, X: NDArray[Any]) -> tuple[float, float]: ...  # noqa: D102
 
     def _suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """sup_f Σ_k u_k f(x_k) for every row u of ``signed``, or a value of larger mean."""
-
-    def _rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
-        """Some of the instances."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +52,7 @@ class RKHSBall:
     Parameters
     ----------
     kernel : Kernel
-        With a precomputed kernel, X is the kernel matrix.
+        k.
     radius : float, default=1.0
         The largest norm.
     kernel_bound : float, optional
@@ -118,8 +107,7 @@ class RKHSBall:
                     "the data."
                 )
             X = np.asarray(X, dtype=float)
-            given = self.kernel.name == "precomputed"
-            bound = float(np.sqrt(np.max(np.diagonal(X) if given else np.sum(X**2, axis=1))))
+            bound = float(np.max(np.linalg.norm(X, axis=1)))
         return self.radius * bound, self.radius * bound * sqrt(n_outputs)
 
     def _suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
@@ -129,10 +117,6 @@ class RKHSBall:
             block = self.kernel.block(X[part], X)
             squares += np.einsum("dk,dk->d", signed[:, part] @ block, signed)
         return self.radius * np.sqrt(np.maximum(squares, 0.0))
-
-    def _rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
-        """Some of the instances; of a precomputed kernel, rows and columns."""
-        return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
 
 
 @dataclass(frozen=True)
@@ -191,10 +175,8 @@ class TwoLayerReLU:
 
         Returns
         -------
-        A : float
-            Bound of |f(x)|.
-        B : float
-            B of condition (SR).
+        A, B : float
+            Bound of |f(x)|, and B of condition (SR).
         """
         bound = self.data_bound
         if bound is None:
@@ -204,10 +186,6 @@ class TwoLayerReLU:
     def _suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum."""
         return 2 * self.scale * np.linalg.norm(signed @ X, axis=1)
-
-    def _rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
-        """Some of the instances."""
-        return X[chosen]
 
 
 # --- complexity -----------------------------------------------------------------------------------
@@ -271,7 +249,7 @@ def rademacher_complexity(
             per_bag[side] = c / (2 * bags.sizes[side])
         a = per_bag[bags.index]
         paired = np.flatnonzero(a > 0)
-        own, rows = a[paired], functions._rows(X, paired)
+        own, rows = a[paired], X[paired]
         step = max(1, BLOCK // max(len(own), 1))
         draws = [
             functions._suprema(rows, own * _signs(rng, min(step, n_draws - start), len(own)))
@@ -283,7 +261,7 @@ def rademacher_complexity(
         first = np.cumsum(bags.sizes) - bags.sizes
         for _ in range(n_draws):
             bag = np.where(rng.random(len(c)) < 0.5, pairing.positive, pairing.negative)
-            rows = functions._rows(X, members[first[bag] + rng.integers(bags.sizes[bag])])
+            rows = X[members[first[bag] + rng.integers(bags.sizes[bag])]]
             draws.append(functions._suprema(rows, c * _signs(rng, 1, len(c))))
     values = np.concatenate(draws)
     return ComplexityEstimate(

@@ -11,33 +11,7 @@ with κ⁺ = 1 − γ⁺ and κ⁻ = γ⁻ for proportions γ⁺ > γ⁻. For an
 
 has the same balanced risk on the contaminated distributions as ℓ has on the clean ones, whatever
 these are and for every score (Proposition 1). No other loss does, up to a constant that one side
-gains and the other loses: taking point masses for P₊ and P₋, the risks agree if and only if
-
-    (1 − κ⁺) ℓ̃₊ + κ⁻ ℓ̃₋ = ℓ₊ + c,    κ⁺ ℓ̃₊ + (1 − κ⁻) ℓ̃₋ = ℓ₋ − c
-
-for some number c. The determinant is 1 − κ⁺ − κ⁻ and not 0, so that ℓ̃ = ℓ^κ ± c/(1 − κ⁺ − κ⁻).
-If ℓ̃ is to be made of ℓ₊ and ℓ₋ only, as in the paper's proof, then c = 0 and ℓ^κ is unique,
-unless some combination of ℓ₊ and ℓ₋ is a constant, as their sum is for symmetric losses.
-
-**Samples.** Bags are drawn under each of the paper's five models of how instances may depend on each
-other. Bag i has a true proportion γ_i. Given these, bags are independent in every model, labels and
-instances together. That is more than the paper prints, which asks that an instance of one bag and one of another be
-independent and says nothing of labels of different bags; but its proofs need it, and fail without
-(``docs/theory/bounds.md``). Inside a bag:
-
-* IIM, the independent instance model: all instances are drawn one by one from the mixture
-  γ_i P₊ + (1 − γ_i) P₋.
-* IBM, the independent bag model: every single instance comes from that mixture, but those of a
-  bag may depend on each other in any way.
-* CIIM, given γ: labels are independent, positive with probability γ_i; given the labels, instances are
-  independent, each from the distribution of its class. For fixed γ this is the same as IIM.
-* CIBM', given γ: every single label is positive with probability γ_i; given all labels of the bag,
-  every single instance comes from the distribution of its class. It implies IBM.
-* CIBM, given γ: the same, but labels need the probability γ_i on average over the bag only, not one by
-  one. It does not imply IBM, and yet estimates of the risk remain unbiased.
-
-IIM and CIIM are single models. The other three are families, and `sample_bags` draws from one
-member of each, whose instances do depend on each other.
+gains and the other loses, as point masses for P₊ and P₋ show.
 """
 
 from __future__ import annotations

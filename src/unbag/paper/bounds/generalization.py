@@ -1,35 +1,10 @@
 """How far the corrected risk can be from the true one: the paper's first theorem.
 
-Pair i has the contaminations κ_i, the contrast s_i = 1 − κ_i⁺ − κ_i⁻ > 0, sizes n_i^± of harmonic
-mean n̄_i, and the weight w_i. With probability at least 1 − δ, for all f of the class at once,
-
-    |Ê_w(f) − E(f)| ≤ D √V,    V = Σ_i w_i² / (n̄_i s_i²),
-    D = √2 B|ℓ| + A|ℓ| √log(2/δ),
-
-under the model of independent instances (IIM); under that of independent bags (IBM) n̄_i → 1.
-A and B are the constants of the class (`unbag.paper.bounds.RKHSBall`, `unbag.paper.bounds.TwoLayerReLU`).
-
-The weights w_i ∝ n̄_i s_i² make V smallest: then V = HM(1/(n̄_i s_i²))/N, where uniform weights
-leave V = AM(1/(n̄_i s_i²))/N. As printed, the theorem has the larger D = 2B|ℓ| + (1 + A|ℓ|)
-√log(2/δ). ``docs/theory/bounds.md`` goes through the proof and says why the smaller one holds.
-
-**Any table of weights.** The theorem is for pairs of bags. Its proof uses of them only that the risk is unbiased and
-that one instance moves it little, and both hold for every table W with Σ_i W[i, c] γ_i[c'] = 1 for
-c = c' and 0 otherwise: pairs, merged bags, least squares, two classes or more. Let π be any class
-prior and
-
-    Ê(f) = Σ_c π_c Σ_i W[i, c] · (mean of ℓ_c(f(x)) over bag i),    E(f) = Σ_c π_c E[ℓ_c(f(X)) | c].
-
-Then with probability at least 1 − δ, for all f of the class at once,
-
-    |Ê(f) − E(f)| ≤ |ℓ| (2B + A √(2 log(2/δ))) · √V,
-
-    V = Σ_i r_i² / n_i,    r_i = Σ_c π_c |W[i, c]|,
-
-if instances are independent given their labels (IIM); if only bags are (IBM), n_i → 1. For pairs
-and equal priors r_i = w/(2s) in both bags of a pair, hence V = ½ Σ w²/(n̄ s²), and the bound is that
-of `generalization_bound`. With several classes scores are vectors, |ℓ| and A are for
-their Euclidean norm, and 2B becomes 2√2 B. ``docs/theory/bounds.md`` has the proof.
+For pairs of bags (`generalization_bound`), and for every table W with Σ_i W[i, c] γ_i[c'] = 1 for
+c = c' and 0 otherwise (`weights_bound`): pairs, merged bags, least squares, two classes or more.
+A and B are the constants of the class (`unbag.paper.bounds.RKHSBall`,
+`unbag.paper.bounds.TwoLayerReLU`). ``docs/theory/bounds.md`` has the proofs, and says why the
+constants here are smaller than those printed in the paper.
 """
 
 from __future__ import annotations
@@ -57,9 +32,9 @@ class GeneralizationBound:
 
     ``value`` is the bound for the given ``weights``, ``with_optimal_weights`` that for
     w_i ∝ n̄_i s_i² (harmonic mean) and ``with_uniform_weights`` that for w_i = 1/N (arithmetic mean).
-    ``stated`` is the right-hand side as printed in the paper, D = 2B|ℓ| + (1 + A|ℓ|)√log(2/δ), never
-    smaller. ``coefficients`` are c_i = w_i |ℓ| / s_i, those of the weighted Rademacher complexity, and
-    ``variation`` is V = Σ w_i² / (n̄_i s_i²).
+    ``stated`` is the right-hand side as printed in the paper, never smaller. ``coefficients`` are
+    c_i = w_i |ℓ| / s_i, those of the weighted Rademacher complexity, and ``variation`` is
+    V = Σ w_i² / (n̄_i s_i²).
     """
 
     value: float
@@ -83,35 +58,31 @@ def generalization_bound(
 ) -> GeneralizationBound:
     """Bound the distance between corrected and true risk, for all f of a class at once.
 
+    With probability 1 − δ it is at most D √V with D = √2 B|ℓ| + A|ℓ| √log(2/δ) and, for pairs of
+    contrasts s_i, sizes of harmonic mean n̄_i and weights w_i, V = Σ_i w_i² / (n̄_i s_i²). Under (IBM)
+    n̄_i → 1. Observed proportions may stand for true ones, whatever the size of bags.
+
     Parameters
     ----------
     pairs : MultiMCM
         Pairs of bags and their weights, see `unbag.paper.bounds.contamination.MultiMCM.from_pairs`.
     loss : str or Loss
         A Lipschitz loss, by name or as an object with the attribute ``lipschitz``.
-    A : float
-        Bound of |f(x)| for all functions f of the class, see `unbag.paper.bounds.RKHSBall`.
-    B : float
-        B of the paper's condition (SR) for the class.
+    A, B : float
+        Bound of |f(x)| and B of condition (SR) for the class, see `unbag.paper.bounds.RKHSBall`.
     delta : float
         The bound may fail with this probability.
     model : {"IIM", "IBM"}, default="IIM"
         Whether instances are independent, or only bags are.
     complexity : float, optional
-        A Rademacher complexity estimated on these data for c = ``coefficients``
+        A Rademacher complexity R estimated on these data for c = ``coefficients``
         (`unbag.paper.bounds.complexity.rademacher_complexity`). It takes the place of B, which may then
-        be None: the bound is 2R + 3A|ℓ| √(log(3/δ) V), since the data's complexity R may differ from its
-        mean. It belongs to the given weights, so that the forms with other weights are NaN.
+        be None: the bound is 2R + 3A|ℓ| √(log(3/δ) V). It belongs to the given weights, so that the
+        forms with other weights are NaN.
 
     Returns
     -------
     GeneralizationBound
-
-    Notes
-    -----
-    Observed proportions may stand for true ones. Given the labels, a bag has exactly the observed
-    mixture, so that Ê_w is unbiased and the proof goes through with probabilities given the
-    labels, whatever the size of bags (``docs/theory/bounds.md``).
 
     Examples
     --------
@@ -192,6 +163,10 @@ def weights_bound(
 ) -> WeightsBound:
     """Bound the distance between the risk by a table W and the true one, for all f of a class.
 
+    Ê(f) = Σ_c π_c Σ_i W[i, c] · (mean of ℓ_c(f(x)) over bag i) differs from its mean by at most
+    |ℓ| (2B + A √(2 log(2/δ))) · √V with probability 1 − δ, where V = Σ_i r_i² / n_i and
+    r_i = Σ_c π_c |W[i, c]|. Under (IBM) n_i → 1; for several classes 2B → 2√2 B.
+
     Parameters
     ----------
     W : array-like of shape (n_bags, n_classes)
@@ -200,11 +175,9 @@ def weights_bound(
         With exact proportions.
     loss : str or ClassLoss
         A Lipschitz loss.
-    A : float
-        Bound of |f(x)| for all functions f of the class, see `unbag.paper.bounds.RKHSBall`; for several
-        classes, of the norm of the vector of scores.
-    B : float
-        B of the paper's condition (SR) for the class.
+    A, B : float
+        Bound of |f(x)| and B of condition (SR) for the class, see `unbag.paper.bounds.RKHSBall`; for
+        several classes, A bounds the norm of the vector of scores.
     delta : float
         The bound may fail with this probability.
     class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,), default="balanced"

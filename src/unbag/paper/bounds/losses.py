@@ -5,35 +5,15 @@ Then ℓ^κ is ℓ, scaled and shifted, and
 
     contaminated risk = (1 − κ⁺ − κ⁻) · clean risk + C (κ⁺ + κ⁻)/2:
 
-training on contaminated data as if it were clean has the same minimiser. That is immunity. No
-symmetric loss is convex, except for a straight line, so there is a price.
-
-For a convex loss with ℓ₊'' = ℓ₋'', the second derivative of the unbiased loss is
+training on contaminated data as if it were clean has the same minimiser. No symmetric loss is
+convex, except for a straight line. For a convex loss with ℓ₊'' = ℓ₋'',
 
     (ℓ_σ^κ)'' = ℓ'' · (1 − 2κ^{−σ}) / (1 − κ⁺ − κ⁻),
 
 and ℓ^κ is convex if neither contamination is above one half.
 
-**Calibration** (appendix H), the step from the risk that is minimised to the error. For a margin
-loss φ let H(η) = inf_t ηφ(t) + (1 − η)φ(−t) be the least risk where the positive class
-has the probability η, and H⁻(η) the least among scores t of the wrong sign. With
-
-    ψ(θ) = H⁻((1 + θ)/2) − H((1 + θ)/2),
-
-which is convex for convex and for symmetric losses, every f satisfies (Bartlett, Jordan and McAuliffe)
-
-    ψ(E₀₁(f) − inf E₀₁) ≤ E(f) − inf E,
-
-where E₀₁ is the error rate at the same class prior: for equal priors, the balanced error. The loss
-is calibrated if ψ > 0 beyond 0; then whatever brings the risk to its infimum brings the error to
-its own.
-
-Models may be trained at one prior, q, and their scores moved to another, π, by the difference of
-the log-odds. For the logistic loss the error at π is bounded by the risk at q too (`prior_shifted_error`):
-
-    E₀₁,π(f moved) − inf E₀₁,π ≤ 2 max(ρ, 1/ρ) max_c(π_c/q_c) √((E_q(f) − inf E_q)/2),
-
-with ρ = (π₊/π₋)/(q₊/q₋). ``docs/theory/bounds.md`` has the proof.
+**Calibration** (appendix H): the step from the risk that is minimised to the error, which is
+theorems E and F of ``docs/theory/bounds.md``.
 """
 
 from __future__ import annotations

@@ -1,39 +1,8 @@
 """Merged bags: the expected contrast of their proportions, and the paper's second theorem.
 
-The theorem bounds how far the risk of merged bags can be from the true one. 2N small bags of n
-instances are merged, K at a time, into N/K pairs of big bags. Their proportions are observed, the
-true ones are not; Γ_i⁺ − Γ_i⁻ is the contrast that blockwise-pairwise merging
-makes in block i on average over the labels. Assume (LP): neighbouring true proportions differ by
-less than Δ with probability at most τ each, jointly at most τ^m for m such pairs. Let
-
-    0 < ε₀ < Δ(1 − τ),    0 < ε ≤ (Δ(1 − τ) − ε₀) / (1 + Δ).
-
-Then with probability at least 1 − δ − 2(N/K) e^{−2Kε²} all observed contrasts are at least
-Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀, and for all f of the class at once
-
-    |Ẽ(f) − E(f)| ≤ D √(HM((Γ_i⁺ − Γ_i⁻ − ε)⁻²) / (N n)),    D = √2 B|ℓ| + A|ℓ| √log(2/δ),
-
-under (CIIM); under (CIBM) n → 1. Every scheme whose contrasts are never smaller than those of the
-blockwise-pairwise one ("dominates" it, as blockwise-max does) has the same bound.
-
-Blockwise-max has one with its own, larger contrasts as well, which the paper conjectures. One of
-the 2K shares of a block moves the contrast by at most 1/K, so that by McDiarmid's inequality it
-falls short of its mean by ε with probability e^{−Kε²} at most: the probability of the bound is
-1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}).
-
-``docs/theory/bounds.md`` goes through the proof.
-
-**Neighbours.** Condition (LP) of the theorem asks for τ with P(|γ_1 − γ_2| < Δ) ≤ τ. If bags are in no particular order, the share U(Δ) of all pairs of bags that differ by less than Δ
-estimates it, and by Hoeffding's inequality for such averages over pairs of L bags,
-
-    P(|γ_1 − γ_2| < Δ) ≤ U(Δ) + √(log(1/δ) / (2⌊L/2⌋))    with probability 1 − δ.
-
-True proportions are seldom known. Given two of them, the observed difference of bags of n
-independent labels strays from the true one by u or more with probability 2e^{−nu²} at most. So for all u
-
-    P(|γ_1 − γ_2| < Δ) ≤ P(|γ̂_1 − γ̂_2| < Δ + u) / (1 − 2e^{−nu²}),
-
-and the right-hand side has the same estimate. It takes large bags: for n = 8 it says nothing.
+2N small bags of n instances are merged, K at a time, into N/K pairs of large bags. Their
+proportions are observed, the true ones are not; Γ_i⁺ − Γ_i⁻ is the contrast that merging makes in
+block i on average over the labels. ``docs/theory/bounds.md`` has theorems and proofs.
 """
 
 from __future__ import annotations
@@ -73,20 +42,18 @@ def expected_contrasts(
     """Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise or blockwise-max scheme, from the true proportions.
 
     The proportions are those of small bags of n = ``bag_size`` in the order in which they are merged,
-    K = ``merge_size`` at a time. Of blockwise-pairwise it is the mean of E|γ̂_j − γ̂_{j+1}| over the K
-    pairs of neighbours in block i. Under (CIIM) labels are independent, and with the distribution
-    function F_j of the number of positives
+    K = ``merge_size`` at a time. With F_j the distribution function of the number of positives of bag
+    j, whose labels are independent under (CIIM), blockwise-pairwise has the mean over neighbours of
 
         E|γ̂_j − γ̂_{j+1}| = (1/n) Σ_{t<n} F_j(t)(1 − F_{j+1}(t)) + F_{j+1}(t)(1 − F_j(t)).
 
-    Of blockwise-max, let C_t be how many of the 2K bags have more than t positives, a sum of
-    independent draws with the probabilities 1 − F_j(t). The larger half has min(C_t, K) of them and
-    the smaller half the others, so that
+    Of blockwise-max, let C_t be how many of the 2K bags have more than t positives. The larger half
+    has min(C_t, K) of them, so that
 
         Γ_i⁺ − Γ_i⁻ = (1/n) Σ_{t<n} (1 − E|C_t − K|/K).
 
-    Under (CIBM) labels may depend on each other. The contrast is a convex function of the shares,
-    so that the contrast of the true proportions is a lower bound, and n is not needed.
+    Under (CIBM) labels may depend on each other. The contrast is convex in the shares, so that the
+    contrast of the true proportions is a lower bound, and n is not needed.
 
     Bags of 8 at .45 and .55 look further apart than they are:
 
@@ -154,8 +121,7 @@ def _mean_distance(probabilities: Floats) -> Floats:
 class MergedBound:
     """A bound on sup_f |Ẽ(f) − E(f)| for merged bags.
 
-    ``value`` holds with ``probability`` at least: 1 − δ − 2(N/K) e^{−2Kε²}, or, with contrasts of
-    blockwise-max, 1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}); at or below zero it says nothing. ``stated`` is
+    ``value`` holds with ``probability`` at least; at or below zero that says nothing. ``stated`` is
     the right-hand side as printed in the paper, never smaller where it says something;
     ``largest_epsilon`` is the end of the range of ε for this ε₀.
     """
@@ -189,27 +155,19 @@ def merged_bound(
 
     Parameters
     ----------
-    n_pairs : int
-        N, half the number of small bags.
-    merge_size : int
-        K, the number of small bags in a big one; N is a multiple of it.
-    bag_size : int
-        n, the number of instances in each small bag.
+    n_pairs, merge_size, bag_size : int
+        N, half the number of small bags; K, how many of them make a large one; n, their size.
     loss : str or Loss
         A Lipschitz loss.
-    A : float
-        Bound of |f(x)| for all functions f of the class, see `unbag.paper.bounds.RKHSBall`.
-    B : float
-        B of the paper's condition (SR) for the class.
+    A, B : float
+        Bound of |f(x)| and B of condition (SR) for the class, see `unbag.paper.bounds.RKHSBall`.
     delta : float
         The part of the failure probability that belongs to the instances.
     epsilon : float
         ε: how far observed contrasts may fall short of their mean.
-    spread : float
-        Δ of the condition (LP).
-    tau : float
-        τ of the same. For independent proportions of one distribution, the probability that two of
-        them differ by less than Δ.
+    spread, tau : float
+        Δ and τ of condition (LP): neighbouring true proportions differ by less than Δ with
+        probability at most τ.
     epsilon0 : float, optional
         ε₀; by default the largest that allows this ε, Δ(1 − τ) − ε(1 + Δ).
     contrasts : array-like of shape (n_pairs / merge_size,), optional
@@ -225,6 +183,8 @@ def merged_bound(
     Returns
     -------
     MergedBound
+        With probability 1 − δ − 2(N/K) e^{−2Kε²}, or, with contrasts of blockwise-max,
+        1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}).
 
     Examples
     --------
@@ -284,7 +244,7 @@ def required_epsilon(
     """Find the ε for which observed contrasts fall short with probability at most ``failure``.
 
     It solves 2(N/K) e^{−2Kε²} = failure or, for contrasts of blockwise-max,
-    (N/K)(e^{−2Kε²} + e^{−Kε²}) = failure, and shrinks like √(log(N/K)/K).
+    (N/K)(e^{−2Kε²} + e^{−Kε²}) = failure.
 
     >>> from unbag.paper.bounds.merged import required_epsilon
     >>> round(required_epsilon(0.05, n_pairs=20_000, merge_size=200), 4)
@@ -364,10 +324,8 @@ def misordering_probability(
 
     Parameters
     ----------
-    low : float
-        Smaller true proportion.
-    high : float
-        Larger true proportion.
+    low, high : float
+        The two true proportions.
     size_low : int
         Size of the bag with the smaller one.
     size_high : int, optional
@@ -421,7 +379,8 @@ def neighbour_condition(
     """τ(Δ) of condition (LP) from bags, for true proportions that are independent.
 
     The proportions are true ones, or observed ones of bags of n = ``bag_size`` instances whose labels
-    are independent (CIIM). ``tau`` may be too small with probability ``delta``.
+    are independent (CIIM). ``tau`` may be too small with probability ``delta``: theorem C of
+    ``docs/theory/bounds.md``.
 
     >>> import numpy as np
     >>> from unbag.paper.bounds.merged import neighbour_condition

@@ -1,4 +1,4 @@
-r"""How many bags it takes to estimate a measure without labels, before there are any data.
+"""How many bags it takes to estimate a measure without labels, before there are any data.
 
 A measure of a classifier is, to first order, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i) with φ its
 influence (see `unbag.evaluation.uncertainty`). For L bags of n independent instances, W by least
@@ -7,12 +7,8 @@ squares and S_a the covariance of φ = (φ₋, φ₊) inside class a, its varian
     V = (1/(L n)) Σ_a trace(S_a M⁻¹ T_a M⁻¹),    M = E[γγᵀ],    T_a = E[γ[a] γγᵀ],
 
 with γ = (1 − g, g) and g the observed proportion of a bag. So V falls as 1/L, and three moments of
-g say how many bags it takes. If a bag's labels are drawn with probability p, the count is binomial and
-
-    n(n−1)···(n−k+1) E[p^k] = E[(ng)(ng − 1)···(ng − k + 1)],    k = 1, 2, 3.
-
-Bags that are drawn may turn out to be much alike. For normal g with variance s², the mean of
-1/Σ(g − ḡ)² is 1/((L − 3)s²), so that L bags whose proportions are random count as L − 3.
+g say how many bags it takes. Bags that are drawn may turn out to be much alike: for normal g with
+variance s², the mean of 1/Σ(g − ḡ)² is 1/((L − 3)s²), so that L such bags count as L − 3.
 
 * Balanced accuracy b with equal error rates: φ₊ = ½·1[f > t] and φ₋ = ½ − φ₊ both vary by
   b(1 − b)/4 in either class.
