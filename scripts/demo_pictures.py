@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.image import imread, imsave
 
-from unbag.cli.demonstration import demonstrate
+from unbag.cli.demo import demonstrate
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 # what displays leave to the style; the ground is that of the site's theme

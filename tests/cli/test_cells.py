@@ -50,7 +50,7 @@ def test_the_same_model_from_cells_as_from_rows(call, coarse, tmp_path, kept):
         how, options = ["--multiplicity", "n"], [*options[:4], *options[6:]]
     result = call("fit", coarse / kept, bags, *options, *how, "-o", cells)
     assert result.returncode == 0, result.stderr
-    assert "Read 600 instances with 3 columns." in result.stderr
+    assert "Read 600 rows with 3 columns." in result.stderr
     if kept != "grouped.csv":
         assert "600 rows of the instance table" in result.stderr
     (first, one), (second, other) = model_of(rows), model_of(cells)

@@ -18,7 +18,7 @@ def test_a_file_scores_as_predict_does(call, folder, frames, known, tmp_path, mo
     assert fit.returncode == 0, fit.stderr
     result = call("export", saved, "-o", file)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith(f"{file} takes and gives:\n  input   double  ")
+    assert result.stdout.startswith(f"{file} has these inputs and outputs:\n  input   double  ")
     assert "  input   text    device\n" in result.stdout
     assert result.stdout.endswith("  output  double  score\n  output  double  probability\n")
     assert call("predict", saved, tables[0], "-o", scores).returncode == 0

@@ -87,7 +87,7 @@ def test_the_model_is_that_of_all_tables(rows, call):
 def test_columns_of_groupings_are_features_and_no_figure_is_made_up(call):
     result = call(*FIT, "--grouping", "day=days.csv", "--grouping", "shop=shops.csv")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("How good the model is cannot be estimated from these tables: ")
+    assert result.stdout.startswith("The accuracy cannot be estimated from these tables: ")
     assert "likelihood of counts: 10 by ad, 6 by day, 3 by shop" in result.stderr
     assert [c["name"] for c in load_model("m.unbag").schema["columns"]] == ["day", "shop", "age"]
 
@@ -103,9 +103,9 @@ MISTAKES = {
     "day=fewer.csv": "Bag 0 has instances but no row in the bag table fewer.csv; correct the key, "
     "or take their rows out of all tables",
     "day=days.csv --noise week=3": "'week=3' names none of ad, day",
-    "day=days.csv --model boosted": "--grouping trains a linear model, and no boosted one",
-    "day=days.csv --report p.html": "--report does not go with --grouping: a page shows how good",
-    "day=days.csv --labels age": "--labels does not go with --grouping: labels of some rows are",
+    "day=days.csv --model boosted": "--grouping trains a linear model, not --model boosted",
+    "day=days.csv --report p.html": "--report does not go with --grouping: the accuracy cannot be",
+    "day=days.csv --labels age": "--labels does not go with --grouping: labels of some rows need",
     "day=days.csv --unmatched drop": "--unmatched drop does not go with --grouping: rows that",
     "day=days.csv --positives sold,lost": "ads.csv has no column 'lost'",
 }

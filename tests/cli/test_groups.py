@@ -19,7 +19,7 @@ def model(folder, known, call, tmp_path):
 
 def test_shares_contrast_and_page(model, known, frames, call, tmp_path):
     page = tmp_path / "groups.html"
-    how = ("--by", "device", "--contrast", "desk-phone", "--draws", 40)
+    how = ("--by", "device", "--contrast", "desk-phone")
     result = call("groups", *model, *known[:4], *how, "--report", page)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("group  size  class  share  95% interval")
@@ -49,7 +49,7 @@ def test_margins_have_a_table_of_groups(call, tmp_path):
     path = tmp_path / "m.unbag"
     result = call("fit", *known, "--model", "linear", "--folds", 0, "-o", path)
     assert result.returncode == 0, result.stderr
-    result = call("groups", path, *known, "--contrast", "old-young", "--json", "--draws", 40)
+    result = call("groups", path, *known, "--contrast", "old-young", "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert [one["group"] for one in found["groups"][::2]] == ["old", "young"]

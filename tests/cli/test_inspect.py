@@ -40,7 +40,7 @@ def test_tables(run, folder, frames, known):
     assert result.stderr == ""
     y = bags_from_frame(*frames, on="region", positives="conversions")[1]
     assert str(effective_sample_size(y)) in result.stdout
-    assert "600 instances in 24 bags" in result.stdout
+    assert "600 rows in 24 bags; the tables are consistent" in result.stdout
     assert "device" in result.stdout
     assert "label shift" in result.stdout
     assert "No bag effect found" in result.stdout
@@ -165,7 +165,7 @@ def test_bags_that_are_worth_little(call, frames, tmp_path):
 def test_model(run, folder):
     result = run("inspect", "model.unbag", cwd=folder)
     assert result.returncode == 0, result.stderr
-    for words in ("LLPClassifier, written", "600 instances in 24 bags", "roc_auc"):
+    for words in ("LLPClassifier, written", "600 rows in 24 bags", "roc_auc"):
         assert words in result.stdout
     assert "trained on the likelihood of the counts" in result.stdout.lower()
     assert result.stderr == ""

@@ -74,7 +74,7 @@ def test_rows_by_a_key_of_their_own(call, tables, plan, truth, tmp_path):
     by_number = call("evaluate", *tables, "--labels", plan, "--json")
     path = tmp_path / "by-id.parquet"
     table.drop(columns="row").sample(frac=1, random_state=0).to_parquet(path)
-    by_key = call("evaluate", *tables, "--labels", path, "--row-key", "id", "--json")
+    by_key = call("evaluate", *tables, "--labels", path, "--json")
     assert by_key.returncode == 0, by_key.stderr
     assert by_key.stdout == by_number.stdout
 
@@ -133,10 +133,11 @@ def test_mistakes(call, tables, plan, truth, change, sentence):
 
 def test_mistakes_of_keys(call, tables, plan, truth):
     table = fill(plan, truth)
-    table.assign(id=-1).to_csv(plan, index=False)
-    result = call("evaluate", *tables, "--labels", plan, "--row-key", "id")
+    table.drop(columns="row").assign(id=-1).to_csv(plan, index=False)
+    result = call("evaluate", *tables, "--labels", plan)
     assert "has a label for id '-1', which is not a row of" in result.stderr
-    result = call("evaluate", *tables, "--labels", plan, "--row-key", "region")
+    table[["label"]].assign(device="phone").to_csv(plan, index=False)
+    result = call("evaluate", *tables, "--labels", plan)
     assert "names some rows twice" in result.stderr
 
 

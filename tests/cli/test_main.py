@@ -144,7 +144,7 @@ def test_warnings_and_errors_are_one_line_each(call, monkeypatch, recwarn):
         warnings.warn("watch\x1b out", UserWarning, stacklevel=1)
         raise OSError(28, "No space left on device", "page\x1b.html")
 
-    monkeypatch.setattr("unbag.cli.demonstration.demonstrate", demonstrate)
+    monkeypatch.setattr("unbag.cli.demo.demonstrate", demonstrate)
     import warnings
 
     with warnings.catch_warnings():
@@ -163,7 +163,7 @@ def test_interrupted_or_out_of_memory(error, call, monkeypatch):
     def demonstrate(*_, **__):
         raise error
 
-    monkeypatch.setattr("unbag.cli.demonstration.demonstrate", demonstrate)
+    monkeypatch.setattr("unbag.cli.demo.demonstrate", demonstrate)
     result = call("demo")
     assert result.returncode == (130 if error is KeyboardInterrupt else 1)
     assert result.stderr.count("\n") == 1

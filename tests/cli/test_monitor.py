@@ -119,7 +119,7 @@ def test_mistakes(call, months):
     known = [months / "may.parquet", months / "may.csv", *KNOWN]
     result = call("monitor", months / "old.unbag", *known)
     assert result.returncode == 1
-    assert "does not say what its training bags were like" in result.stderr
+    assert "has no summary of its training bags to compare new ones with" in result.stderr
     write_month(months, "few", (0.1, 0.5), 5, n_bags=4)
     result = call(*tables(months, "few"), *KNOWN)
     assert result.returncode == 1
@@ -135,4 +135,4 @@ def test_models_of_four_bags_have_nothing_to_hold_others_against(call, months):
         "monitor", months / "tiny.unbag", months / "may.parquet", months / "may.csv", *KNOWN
     )
     assert result.returncode == 1
-    assert "had fewer than five bags; use unbag fit again, on five" in result.stderr
+    assert "was fitted to fewer than five bags" in result.stderr

@@ -92,7 +92,7 @@ def test_failures_leave_the_old_file(call, folder, frames, tmp_path):
         assert str(new) in result.stderr
         assert str(out) not in result.stderr
     visits.assign(score=1).to_csv(new, index=False)
-    assert "the scores have one of that name" in call(*arguments, "--keep", "score").stderr
+    assert "the output has one of that name" in call(*arguments, "--keep", "score").stderr
     assert "has no column 'x' to keep" in call(*arguments, "--keep", "x").stderr
     (tmp_path / "m.unbag").write_bytes((folder / "model.unbag").read_bytes()[:-100])
     arguments[1] = tmp_path / "m.unbag"
@@ -232,7 +232,7 @@ def test_of_several_classes_the_most_probable_is_taken_and_it_is_said(call, tmp_
     assert "Class: the most probable, which is best for accuracy." in call(*fit).stderr
     result = call(*fit, "--threshold-metric", "balanced")
     assert result.returncode == 2
-    assert "--threshold-metric balanced is for two classes; of more" in result.stderr
+    assert "--threshold-metric balanced is for two classes; of several" in result.stderr
     for more in [], ["--class-prior", "0.8,0.1,0.1"], ["--bag-totals", tmp_path / "r.csv"]:
         arguments = ["predict", tmp_path / "m.unbag", tmp_path / "v.csv", "-o", tmp_path / "s.csv"]
         result = call(*arguments, *more)

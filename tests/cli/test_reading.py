@@ -39,7 +39,7 @@ def test_each_table_is_read_once(command, call, folder, frames, known, tmp_path,
     )
     tables, model = [tmp_path / "v.csv", tmp_path / "r.csv"], folder / "model.unbag"
     args, out = known[:4], ["-o", tmp_path / "out.csv"]
-    by_key = ["--labels", tmp_path / "labels.csv", "--row-key", "id"]
+    by_key = ["--labels", tmp_path / "labels.csv"]
     fitting = [*known, "--model", "linear"]
     arguments = {
         "fit": ["fit", *tables, *fitting, "--folds", 0, *out],

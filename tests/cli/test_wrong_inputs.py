@@ -314,11 +314,6 @@ WRONG = {
         2,
         "-o and --report are one file",
     ),
-    "a key of no labels": (
-        "evaluate m.unbag v.csv r.csv --bag region --positives yes --row-key age",
-        2,
-        "--row-key goes with --labels",
-    ),
     "only read": (
         "predict m.unbag v.csv -o out.xlsx",
         1,

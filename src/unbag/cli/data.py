@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,7 +77,9 @@ def match_files(
     """Read and match both tables, without checking whether they agree; see `read_bags`."""
     if options.percent and not options.proportion:
         options.parser.error("--percent goes with --proportion")
-    instances, aggregates = _open_both(options)
+    if str(options.instances) == str(options.aggregates) == STANDARD_INPUT:
+        options.parser.error("only one of the two tables can come from standard input")
+    instances, aggregates = open_instances(options), open_aggregates(options)
     columns, kinds = _to_read(options, instances, schema, keep or {}, why)
     unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
     if unknown:
@@ -124,17 +126,17 @@ def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -
 
 def open_aggregates(options: argparse.Namespace) -> Table:
     """Open the table of bags."""
+    return _open(options, options.aggregates, options.aggregates_query)
+
+
+def open_instances(options: argparse.Namespace) -> Table:
+    """Open the table of rows."""
+    return _open(options, options.instances, options.query)
+
+
+def _open(options: argparse.Namespace, place: Any, query: str | None) -> Table:
     how = {"encoding": options.encoding, "na_values": options.na_values}
-    return open_table(options.aggregates, query=options.aggregates_query, on_message=say, **how)
-
-
-def _open_both(options: argparse.Namespace) -> tuple[Table, Table]:
-    if str(options.instances) == str(options.aggregates) == STANDARD_INPUT:
-        options.parser.error("only one of the two tables can come from standard input")
-
-    how = {"encoding": options.encoding, "na_values": options.na_values}
-    instances = open_table(options.instances, query=options.query, on_message=say, **how)
-    return instances, open_aggregates(options)
+    return open_table(place, query=query, on_message=say, **how)
 
 
 def _to_read(
@@ -238,6 +240,18 @@ def _words(options: argparse.Namespace) -> dict[str, Any]:
         "add_size": "with --bag-size, or --positives, they would be added up",
         "ignore": lambda names: f"--ignore {','.join(names).replace('_', '-')}{fit}",
     }
+
+
+def check_names(place: Any, written: Sequence[str], kept: Sequence[str]) -> None:
+    """Refuse to keep columns that have the name of one that is written."""
+    taken = [name for name in written if name in kept]
+    if taken:
+        raise TableError(
+            place,
+            f"has a column {taken[0]!r} to keep, and the output has one of that name; rename it, or "
+            "leave it out",
+            column=taken[0],
+        )
 
 
 def _check_strays(X: Any, options: argparse.Namespace) -> None:

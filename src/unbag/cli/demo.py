@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+import numpy as np
+from sklearn import metrics
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import Bunch
+
+from unbag import bags_from_frame
+from unbag._arrays import Floats
 from unbag._files import check_place
-from unbag.cli.options import file_place, page_place
+from unbag.cli.options import add_output, page_place
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
-
-if TYPE_CHECKING:
-    from unbag.cli.demonstration import Demonstration, Uncertain
+from unbag.datasets import load_flights, load_visits
+from unbag.evaluation import Evaluation, evaluate
+from unbag.reports import BagsDisplay, RocDisplay, model_report
+from unbag.reports.drawing import BLUE, GREY, make_axes, save_figure
+from unbag.tables import make_classifier
 
 _EXAMPLES = """examples:
   unbag demo                                  ten seconds; writes a picture and a page
@@ -30,35 +44,20 @@ def add_command(commands: Any) -> None:
         "labels\nthat were hidden.",
         epilog=_EXAMPLES,
     )
-    add = demo.add_argument
-    add(
-        "-o",
-        "--output",
-        type=file_place,
-        default=Path("unbag-demo.png"),
-        metavar="PICTURE",
-        help="picture to write",
-    )
-    add(
-        "--report",
-        type=page_place,
-        default=Path("unbag-demo.html"),
-        metavar="PAGE",
-        help="report page to write",
-    )
+    words = "picture to write"
+    add_output(demo, "PICTURE", words, default=Path("unbag-demo.png"))
+    words, page = "HTML page to write", Path("unbag-demo.html")
+    demo.add_argument("--report", type=page_place, default=page, metavar="PAGE", help=words)
     demo.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Train, compare, show an uncertain case, and write picture and page."""
     need("pandas", "matplotlib", extra="demo")
-    for path in (options.output, options.report):
-        check_place(path)
-    from unbag.cli import demonstration
-
-    result = demonstration.demonstrate()
+    check_place(options.output)
+    result = demonstrate()
     _show_result(result)
-    _show_uncertain(demonstration.demonstrate_uncertainty())
+    _show_uncertain(demonstrate_uncertainty())
     result.draw(options.output)
     result.write_report(options.report, options.command)
     show(f"\nPicture: {options.output}\nPage:    {options.report}")
@@ -101,3 +100,156 @@ def _show_uncertain(case: Uncertain) -> None:
         f"true AUC {truth:.2f}.\n"
         "Labels of a few hundred flights would narrow the range: unbag sample-labels."
     )
+
+
+class Contender(NamedTuple):
+    """A way to score new visitors, and its accuracy by the hidden labels."""
+
+    name: str
+    roc_auc: float
+    log_loss: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """A model trained on totals, its estimated accuracy, and its true one."""
+
+    visits: Bunch
+    model: Any
+    X: Any
+    y: Any
+    seconds: float
+    y_new: Any
+    labels_new: Any
+    evaluation: Evaluation
+    contenders: list[Contender]
+
+    def draw(self, path: Path) -> None:
+        """Save one picture: the totals, the ROC curve without labels, and the contenders."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(12, 4.2), layout="constrained")
+        known, curve, comparison = figure.subplots(1, 3)
+        display = BagsDisplay.from_data(self.y)
+        display.plot(known).set_title("Known: one total per region")
+        roc = RocDisplay.from_evaluation(self.evaluation, labels=self.labels_new)
+        roc.plot(curve).set_title("ROC curve on new visitors")
+        _draw_contenders(comparison, self.contenders)
+        save_figure(figure, path)
+
+    def write_report(self, path: Path, command: str) -> None:
+        """Write the report page, with the truth beside each estimate."""
+        model_report(
+            self.model,
+            self.X,
+            self.y,
+            labels=self.visits.target,
+            title="Which visitors buy? From the totals of 120 regions in May",
+            command=command,
+            path=path,
+            verbose=1,
+        )
+
+
+def demonstrate() -> Demonstration:
+    """Train on the totals of May, and score the visitors of June."""
+    may, june = load_visits("may"), load_visits("june")
+    X, y = _bags(may)
+    X_new, y_new = _bags(june)
+    start = time.perf_counter()
+    model = make_classifier().fit(X, y)
+    seconds = time.perf_counter() - start
+    evaluation = evaluate(y_new, model.decision_function(X_new))
+
+    share = np.asarray(y["proportion"])
+    soft = _logistic_regression(may).fit(
+        _twice(X),
+        np.repeat([1, 0], len(X)),
+        logisticregression__sample_weight=np.r_[share, 1 - share],
+    )
+    full = _logistic_regression(may).fit(X, may.target)
+    n_rows, n_regions = len(X), len(may.regions)
+
+    def contender(name: str, probability: Floats) -> Contender:
+        auc = metrics.roc_auc_score(june.target, probability)
+        return Contender(name, float(auc), float(metrics.log_loss(june.target, probability)))
+
+    contenders = [
+        _best_column(june, X_new),
+        contender("each visitor labelled with the regional rate", soft.predict_proba(X_new)[:, 1]),
+        contender(f"unbag, from {n_regions} totals", model.predict_proba(X_new)[:, 1]),
+        contender(f"logistic regression, from {n_rows:,} labels", full.predict_proba(X_new)[:, 1]),
+    ]
+    return Demonstration(may, model, X, y, seconds, y_new, june.target, evaluation, contenders)
+
+
+class Uncertain(NamedTuple):
+    """An estimate from bags that carry no information about it, and the truth."""
+
+    evaluation: Evaluation
+    n_days: int
+    true_auc: float
+
+
+def demonstrate_uncertainty() -> Uncertain:
+    """Train on late flights per day, without the column that shows the delay, and evaluate."""
+    flights = load_flights()
+    table = flights.frame.drop(columns="dep_delay")
+    first = (table["date"] < "2013-07").to_numpy()
+
+    def bags(half: Any) -> tuple[Any, Any]:
+        X, y = bags_from_frame(
+            table[half], flights.days, on="date", positives="late", unmatched="drop"
+        )
+        return X, y
+
+    X_new, y_new = bags(~first)
+    scores = make_classifier().fit(*bags(first)).decision_function(X_new)
+    found = evaluate(y_new, scores)
+    return Uncertain(
+        found, found.n_bags, float(metrics.roc_auc_score(flights.target[~first], scores))
+    )
+
+
+def _bags(visits: Bunch) -> tuple[Any, Any]:
+    X, y = bags_from_frame(visits.frame, visits.regions, on="region", positives="purchases")
+    return X, y
+
+
+def _logistic_regression(visits: Bunch) -> Any:
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), visits.categorical),
+        (StandardScaler(), visits.numerical),
+    )
+    return make_pipeline(columns, LogisticRegression(max_iter=1000))
+
+
+def _twice(X: Any) -> Any:
+    """Each row as a positive and as a negative, to be weighted by the rate of its region."""
+    import pandas as pd
+
+    return pd.concat([X, X], ignore_index=True)
+
+
+def _best_column(visits: Bunch, X: Any) -> Contender:
+    aucs = {name: metrics.roc_auc_score(visits.target, X[name]) for name in visits.numerical}
+    best = max(aucs, key=aucs.__getitem__)
+    return Contender(f"best single column ({best})", float(aucs[best]), None)
+
+
+def _draw_contenders(ax: Any, contenders: list[Contender]) -> None:
+    make_axes(ax)
+    aucs = [contender.roc_auc for contender in contenders]
+    colors = [BLUE if c.name.startswith("unbag") else GREY for c in contenders]
+    places = -np.arange(len(contenders))
+    ax.barh(places, np.subtract(aucs, 0.5), left=0.5, color=colors, height=0.3)
+    for place, contender in zip(places, contenders, strict=True):
+        ax.text(0.5, place + 0.22, contender.name, va="bottom", fontsize=9)
+        ax.text(contender.roc_auc, place, f" {contender.roc_auc:.3f}", va="center", fontsize=9)
+    ax.set(
+        xlim=(0.5, 1),
+        ylim=(-len(aucs) + 0.6, 0.6),
+        yticks=[],
+        xlabel="AUC on new visitors, by hidden labels",
+    )
+    ax.set_title("AUC, compared with other ways to train")

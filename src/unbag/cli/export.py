@@ -8,8 +8,8 @@ from typing import Any
 
 from unbag._files import check_place, write_whole
 from unbag.cli.models import add_model, class_names, open_model
-from unbag.cli.options import add_json, file_place
-from unbag.cli.output import need, safe, say, show, show_json
+from unbag.cli.options import add_json, add_output
+from unbag.cli.output import need, safe, say, show_json, show_result
 from unbag.cli.parser import add_parser
 from unbag.tables.scoring import rule_of
 from unbag.tables.sql_export import select_statement, to_sql
@@ -29,34 +29,24 @@ def add_command(commands: Any) -> None:
         commands,
         "export",
         "MODEL (-o FILE | --sql DIALECT [-o FILE]) [options]",
-        description="Write a mixed or boosted model, with the features that it makes of its columns, "
-        "as an ONNX file,\nwhich runs without Python, or as SQL, which scores rows where they are. "
-        "In ONNX every column is an\ninput of shape (rows, 1):\n\n"
-        "  numbers      double, NaN where they are missing\n"
+        description="Write a model and its features as ONNX, which runs without Python, or as SQL, which "
+        "scores rows\nin a database. In ONNX every column is an input of shape (rows, 1):\n\n"
+        "  numbers      double, NaN if missing\n"
         "  true, false  double, 1 and 0\n"
         "  times        double, seconds since 1970 (UTC)\n"
-        "  the rest     text, empty where it is missing\n\n"
-        "Outputs are class, score and probability, as 'unbag predict' has them; probability has a "
-        "column\nfor each class. In SQL, columns have the types of the table of training; the output "
-        "is one\nexpression, the probability, or one for each of more than two classes.",
+        "  the rest     text, empty if missing\n\n"
+        "Outputs are class, score and probability, as of unbag predict; probability has a column for "
+        "each\nclass. In SQL, columns have the types of the training table; the output is an expression "
+        "for the\nprobability, or one for each of several classes.",
         epilog=_EXAMPLES,
     )
     add_model(parser)
     add = parser.add_argument
-    add(
-        "-o",
-        "--output",
-        type=file_place,
-        metavar="FILE",
-        help="file to write; SQL is printed without one",
-    )
+    add_output(parser, "FILE", "file to write; without one, SQL is printed")
     add("--sql", choices=DIALECTS, metavar="DIALECT", help=f"write SQL: {', '.join(DIALECTS)}")
     add("--table", metavar="NAME", help="with --sql: write a query for all rows of this table")
-    add(
-        "--log-odds",
-        action="store_true",
-        help="with --sql: log-odds in place of probabilities, for engines without EXP",
-    )
+    words = "with --sql: log-odds instead of probabilities, for engines without EXP"
+    add("--log-odds", action="store_true", help=words)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 
@@ -67,7 +57,6 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error("give -o FILE for ONNX, or --sql DIALECT")
     if options.sql is None and (options.table is not None or options.log_odds):
         options.parser.error("--table and --log-odds go with --sql")
-    need("pandas", "skops", extra="files")
     if options.output is not None:
         check_place(options.output)
     if options.sql is not None:
@@ -86,13 +75,10 @@ def run(options: argparse.Namespace) -> int:
         score_threshold=0.0 if rule is None else rule.score_threshold,
     )
     signature = read_signature(path)
-    if options.json:
-        show_json({"output": str(path), **signature})
-        return 0
-    lines = [f"{path} takes and gives:"]
+    lines = [f"{path} has these inputs and outputs:"]
     for what, variables in signature.items():
         lines += [f"  {what[:-1]:6}  {v['type']:6}  {v['name']}" for v in variables]
-    show("\n".join(lines))
+    show_result(options, "\n".join(lines), {"output": str(path), **signature})
     return 0
 
 
@@ -111,8 +97,7 @@ def _write_sql(options: argparse.Namespace) -> int:
     if options.output is not None:
         write_whole(options.output, f"{text}\n")
     if options.json:
-        shown = {"dialect": options.sql, "columns": columns}
-        show_json({"output": options.output, **shown})
+        show_json({"output": options.output, "dialect": options.sql, "columns": columns})
     elif options.output is None:
         # to a pipe or file as it is: an escaped name would be another one
         print(safe(text) if sys.stdout.isatty() else text)

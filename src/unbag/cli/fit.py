@@ -28,15 +28,14 @@ from unbag.cli.data import (
 from unbag.cli.models import evaluation_record
 from unbag.cli.options import (
     add_json,
+    add_output,
     add_page,
     add_tables,
     by_commas,
-    check_page,
-    file_place,
     number_or_name,
     table_place,
 )
-from unbag.cli.output import need, plain, say, show, show_json
+from unbag.cli.output import need, plain, say, show_result
 from unbag.cli.parser import add_parser
 from unbag.cli.training import (
     FITTING,
@@ -60,19 +59,19 @@ from unbag.tables.scoring import Rule, make_rule
 
 # Options that do not go with --grouping, and why.
 _ONE_TABLE_ONLY = {
-    "report": "a page shows how good the model is, which several tables of the same rows cannot",
-    "label_column": "labels of some rows are for one table of bags",
-    "aggregates_query": "every --grouping is a table of its own; give files",
+    "report": "the accuracy cannot be estimated from several tables of the same rows",
+    "label_column": "labels of some rows need a single table of bags",
+    "aggregates_query": "every --grouping is a table; give files",
 }
 
 _NOT_EVALUATED = (
-    "How good the model is cannot be estimated from these tables: every row is counted in all of them, "
-    "so that no bag can be held out. 'unbag evaluate' estimates it from rows and totals of another time, "
-    "or by labels of some rows ('unbag sample-labels')."
+    "The accuracy cannot be estimated from these tables: every row is counted in all of them, so no bag "
+    "can be held out. Use unbag evaluate with rows and totals of another period, or with labels of some "
+    "rows (unbag sample-labels)."
 )
 _COUNTS_NOT_KNOWN = (
-    "How good the model is is not estimated: that needs bags with known counts, of rows without "
-    "multiplicities. 'unbag evaluate' does it for any such bags of another time or place."
+    "The accuracy is not estimated: this needs bags with known counts, and rows without multiplicities. "
+    "Use unbag evaluate with such bags of another period or place."
 )
 
 _EXAMPLES = """examples:
@@ -95,27 +94,23 @@ def add_command(commands: Any) -> None:
         "fit",
         "ROWS BAGS --bag COLUMN (--positives COLUMN | --proportion COLUMN)\n"
         "                 -o MODEL [options]",
-        description="Train a model from two tables: one row per instance, with its bag, and one row per "
-        "bag, with its\nnumber of positives. Columns may be numbers, categories, times or free text, with "
-        "missing values.\nThe accuracy is estimated on held-out bags, without labels.",
+        description="Train a model from two tables: ROWS, with the bag of each row, and BAGS, with the "
+        "number of positives of\neach bag. Columns may be numbers, categories, times or free text, with "
+        "missing values. The accuracy is\nestimated on held-out bags, without labels.",
         epilog=_EXAMPLES,
     )
     add_tables(parser)
     words = (
-        "a further table, of totals of the same rows by other columns, such as "
-        "day=days.csv; may be given several times, and the model, a linear one, is trained on all "
-        "tables. Its columns are called as in BAGS; --noise day=3,region=2 is that of each. "
-        "COLUMN is a feature, too, unless --exclude says otherwise"
+        "a further table with totals of the same rows by other columns, such as day=days.csv, with the "
+        "column names of BAGS; repeat for more. The model is then linear. --noise day=3,region=2 "
+        "declares the noise of each table. COLUMN is also a feature, unless you exclude it"
     )
     metavar = "COLUMN[,COLUMN]=TABLE"
     parser.add_argument(
         "--grouping", action="append", type=_grouping, default=[], metavar=metavar, help=words
     )
     add_fitting(parser)
-    words = "model file to write"
-    parser.add_argument(
-        "-o", "--output", type=file_place, required=True, metavar="MODEL", help=words
-    )
+    add_output(parser, "MODEL", "model file to write", required=True)
     add_page(parser)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -124,7 +119,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, fit, evaluate, save."""
     if options.report is not None and not options.folds:
-        options.parser.error("--report needs --folds, since it shows how good the model is")
+        options.parser.error("--report needs --folds, since it shows the accuracy")
     if options.grouping:
         _check_groupings(options)
     if options.bins is not None and not options.group_rows:
@@ -138,20 +133,18 @@ def run(options: argparse.Namespace) -> int:
     check_place(options.output)
     if options.grouping:
         return _fit_groupings(options)
-    check_page(options)
 
     data = read_bags(options, keep_names=options.report is not None)
     if options.report is not None and not has_known_counts(data.y):
-        options.parser.error("--report shows how good the model is, which needs known counts")
+        options.parser.error("--report shows the accuracy, which needs known counts")
     n_columns = data.X.shape[1]
-    say(f"Read {counted(n_instances(data), 'instance')} with {counted(n_columns, 'column')}.")
+    say(f"Read {counted(n_instances(data), 'row')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
     pipeline, training = trained.pipeline, training_record(trained.pipeline[-1])
     say(*trained.lines, sentence(training["summary"]))
     evaluation, evaluated = None, has_known_counts(data.y)
     if options.folds and evaluated:
         evaluation = _evaluate(trained, data, options)
-    record = {} if evaluation is None else evaluation_record(evaluation)
     record = {
         "n_bags": int(check_bag_target(data.y, accept=ANYTHING).n_bags),
         "training": training,
@@ -163,15 +156,11 @@ def run(options: argparse.Namespace) -> int:
     metadata = _save(options, data, pipeline, trained.rule, record)
     if options.report is not None:
         say(f"Page:  {options.report}")
-    if options.json:
-        show_json(metadata)
-    elif evaluation is not None:
-        show(str(evaluation))
-    elif not evaluated:
-        show(_COUNTS_NOT_KNOWN)
-    else:
+    text = str(evaluation) if evaluated else _COUNTS_NOT_KNOWN
+    if evaluated and evaluation is None and not options.json:
         about = check_features(data.y, data.X, pipeline, fitted=True)
-        show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
+        text = f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}"
+    show_result(options, text, metadata)
     return 0
 
 
@@ -206,7 +195,7 @@ def _save(
 def _fit_groupings(options: argparse.Namespace) -> int:
     """Read, fit and save a model of several tables of the same rows."""
     data, y = _read_groupings(options)
-    say(f"Read {counted(len(data.X), 'instance')} with {counted(data.X.shape[1], 'column')}.")
+    say(f"Read {counted(len(data.X), 'row')} with {counted(data.X.shape[1], 'column')}.")
     check_worth(options, *(y[name] for name in y.dtype.names or ()))
     groupings = check_groupings_target(y)
     pipeline = make_classifier("linear", random_state=options.seed).fit(data.X, y)
@@ -227,10 +216,7 @@ def _fit_groupings(options: argparse.Namespace) -> int:
     say(sentence(training["summary"]), *term_lines(training["terms"]), f"Class: {rule}.")
     record = {"n_bags": groupings.n_cells, "training": training, "training_bags": bags}
     metadata = _save(next(_tables_of(options)), data, pipeline, rule, record)
-    if options.json:
-        show_json(metadata)
-    else:
-        show(_NOT_EVALUATED)
+    show_result(options, _NOT_EVALUATED, metadata)
     return 0
 
 
@@ -275,7 +261,7 @@ def _check_groupings(options: argparse.Namespace) -> None:
             option = "--labels" if name == "label_column" else f"--{name.replace('_', '-')}"
             options.parser.error(f"{option} does not go with --grouping: {why}")
     if options.model not in ("auto", "linear"):
-        options.parser.error(f"--grouping trains a linear model, and no {options.model} one")
+        options.parser.error(f"--grouping trains a linear model, not --model {options.model}")
     if options.unmatched == "drop":
         options.parser.error(
             "--unmatched drop does not go with --grouping: rows that one table lacks are counted "

@@ -6,19 +6,10 @@ import argparse
 from typing import Any
 
 from unbag._text import counted
-from unbag.cli.data import naming, read_bags
-from unbag.cli.models import add_model, check_classes, class_names, open_model
-from unbag.cli.options import (
-    add_json,
-    add_page,
-    add_seed,
-    add_tables,
-    by_commas,
-    check_page,
-    whole_number,
-)
-from unbag.cli.output import need, records, say, show, show_json
-from unbag.cli.parser import add_parser
+from unbag.cli.data import naming
+from unbag.cli.models import add_model_command, open_with_tables
+from unbag.cli.options import add_json, add_page, by_commas
+from unbag.cli.output import records, save_page, show_result
 from unbag.inference import group_estimates, group_sensitivity
 from unbag.reports.groups import groups_page
 
@@ -34,60 +25,38 @@ _EXAMPLES = """examples:
 
 def add_command(commands: Any) -> None:
     """Add ``unbag groups``."""
-    parser = add_parser(
+    parser = add_model_command(
         commands,
         "groups",
-        "MODEL ROWS BAGS --bag COLUMN\n"
-        "                    (--positives COLUMN | --proportion COLUMN)\n"
-        "                    (--by COLUMN | --margins COLUMN,COLUMN) [options]",
-        description="Estimate the share of each class in groups of rows, with intervals from the posterior of "
-        "the\nmodel, and bounds that hold for any model. Give the rows and bags that the model was "
+        "(--by COLUMN | --margins COLUMN,COLUMN) [options]",
+        members=True,
+        description="Estimate the share of each class in groups of rows, with intervals from the posterior "
+        "of the\nmodel, and bounds that hold for any model. Give the rows and bags that the model was "
         "fitted to.",
         epilog=_EXAMPLES,
     )
-    add_model(parser)
-    add_tables(parser, features=False, members=True)
     add = parser.add_argument
-    add(
-        "--by",
-        type=by_commas,
-        metavar="COLUMN[,COLUMN]",
-        help="columns of ROWS that make groups; with --margins these are the groups",
+    words = "columns of ROWS that make groups; not with --margins, which are the groups"
+    add("--by", type=by_commas, metavar="COLUMN[,COLUMN]", help=words)
+    words = (
+        "two groups to compare, with the strength of an unobserved contextual effect that would "
+        "overturn the difference; repeat for more"
     )
-    add(
-        "--contrast",
-        action="append",
-        default=[],
-        metavar="GROUP-GROUP",
-        help="two groups to compare, and how strong an unobserved contextual effect would overturn "
-        "that; may be given several times",
-    )
-    add(
-        "--class",
-        dest="of",
-        metavar="CLASS",
-        help="class that contrasts are about, if more than two",
-    )
-    add("--draws", type=whole_number(10), default=200, metavar="N", help="draws from the posterior")
+    add("--contrast", action="append", default=[], metavar="GROUP-GROUP", help=words)
+    words = "class to compare, if there are more than two"
+    add("--class", dest="of", metavar="CLASS", help=words)
     add_page(parser)
-    add_seed(parser)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, draw, compare."""
-    need("pandas", "skops", extra="files")
-    check_page(options)
     if bool(options.by) == bool(options.margins):
         options.parser.error("give either --by or --margins, to say which the groups are")
     options.by = options.by or ["group"]
-    model, schema, found = open_model(options)
-    data = read_bags(
-        options, schema, keep=dict.fromkeys(options.by, "category"), why="to make groups by"
-    )
-    say(*data.report.differences)
-    check_classes(options, data, len(class_names(found, model.classes_)))
+    keep = dict.fromkeys(options.by, "category")
+    model, _, data, _ = open_with_tables(options, keep, "to make groups by")
     kept = data.kept if data.rows is None else data.kept.iloc[data.rows]
     columns = [
         kept[name].astype(object).where(kept[name].notna(), "missing") for name in options.by
@@ -100,39 +69,30 @@ def run(options: argparse.Namespace) -> int:
             f"{_MOST_GROUPS} make no table; give a column of fewer values"
         )
     pairs = [_pair(text, set(by), options) for text in options.contrast]
-    draws = {"n_draws": options.draws, "random_state": options.seed}
     with naming(options):
-        estimates = group_estimates(model, data.X, data.y, by, **draws)
+        estimates = group_estimates(model, data.X, data.y, by, random_state=0)
         contrasts = [estimates.contrast(*pair, of=options.of) for pair in pairs]
         limits = [
-            group_sensitivity(
-                model, data.X, data.y, by, *pair, of=options.of, random_state=options.seed
-            )
+            group_sensitivity(model, data.X, data.y, by, *pair, of=options.of, random_state=0)
             for pair in pairs
         ]
     if options.report is not None:
         title = f"Shares by {', '.join(options.by)}"
         about = {"title": title, "command": options.command}
-        groups_page(estimates, limits, model=model, **about).save(options.report)
-        say(f"Page:  {options.report}")
-    if options.json:
-        show_json(
-            {
-                "groups": estimates.table.to_dict("records"),
-                "bags": estimates.bags.to_dict("records"),
-                "polarisation": records(estimates.polarisation()),
-                "contrasts": [vars(one) for one in contrasts],
-                "sensitivity": [
-                    vars(one) | {"effects": [vars(effect) for effect in one.effects]}
-                    for one in limits
-                ],
-                "notes": estimates.notes,
-            }
-        )
-        return 0
-    show(str(estimates))
-    for contrast, limit in zip(contrasts, limits, strict=True):
-        show(f"\n{contrast}\n{limit.summary}")
+        save_page(groups_page(estimates, limits, model=model, **about), options)
+    compared = zip(contrasts, limits, strict=True)
+    text = "\n\n".join([str(estimates), *(f"{one}\n{limit.summary}" for one, limit in compared)])
+    record = {
+        "groups": estimates.table.to_dict("records"),
+        "bags": estimates.bags.to_dict("records"),
+        "polarisation": records(estimates.polarisation()),
+        "contrasts": [vars(one) for one in contrasts],
+        "sensitivity": [
+            vars(one) | {"effects": [vars(effect) for effect in one.effects]} for one in limits
+        ],
+        "notes": estimates.notes,
+    }
+    show_result(options, text, record)
     return 0
 
 

@@ -9,7 +9,7 @@ from unbag._text import counted, sentence, table_lines
 from unbag.bags.inconsistencies import Inconsistency
 from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
-from unbag.cli.output import need, say, show, show_json
+from unbag.cli.output import need, say, show_result
 from unbag.cli.parser import add_parser
 from unbag.tables.files import is_table_name
 from unbag.tables.inspection import column_lines, inspect_bags
@@ -32,16 +32,16 @@ def add_command(commands: Any) -> None:
         "ROWS BAGS --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]\n"
         "       unbag inspect MODEL [--json]",
-        description="Before fitting: inconsistencies between the two tables, effective sample size, a "
-        "test of label\nshift, and bag effects. For a model file: what it was fitted to and its "
-        "accuracy, without loading\nthe model.",
+        description="Check two tables before fitting: inconsistencies, effective sample size, tests of the "
+        "assumptions,\nbag effects. Or describe a model file, without loading the model.",
         epilog=_EXAMPLES,
         exit_code="0 success, 1 inconsistencies found, or bad input, 2 usage error",
     )
     add = parser.add_argument
-    model = "ROWS|MODEL"
-    add("instances", metavar=model, type=table_place, help="one row per instance; or a model")
-    add("aggregates", metavar="BAGS", type=table_place, nargs="?", help="one row per bag")
+    words = "table with a row each; or a model file"
+    add("instances", metavar="ROWS|MODEL", type=table_place, help=words)
+    words = "table with a row per bag"
+    add("aggregates", metavar="BAGS", type=table_place, nargs="?", help=words)
     add_columns(parser, required=False)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -64,12 +64,11 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     tables, _ = match_files(options)
     found = tables.inconsistencies(options.unmatched)
     if found:
-        if options.json:
-            show_json({"inconsistencies": [one._asdict() for one in found]})
-        else:
-            more = len(found) - _MOST_SHOWN
-            rest = [f"and {counted(more, 'more place')}"] if more > 0 else []
-            show("\n".join([*table_lines(Inconsistency._fields, found[:_MOST_SHOWN]), *rest]))
+        more = len(found) - _MOST_SHOWN
+        rest = [f"and {counted(more, 'more place')}"] if more > 0 else []
+        lines = [*table_lines(Inconsistency._fields, found[:_MOST_SHOWN]), *rest]
+        record = {"inconsistencies": [one._asdict() for one in found]}
+        show_result(options, "\n".join(lines), record)
         places = counted(len(found), "place")
         say(f"{options.aggregates} is inconsistent with {options.instances} in {places}.")
     # what is inconsistent is refused here, as in a fit, with what would help
@@ -77,13 +76,11 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     with naming(options):
         seen = inspect_bags(data.X, data.y)
     columns = data.schema.to_dict()["columns"]
-    if options.json:
-        show_json({"columns": columns, "inconsistencies": [], **seen.record()})
-        return 0
     size = seen.information
-    counts = f"{counted(size.n_instances, 'instance')} in {counted(size.n_bags, 'bag')}"
-    head = f"{counts}; the tables are consistent."
-    show("\n".join([head, "", *column_lines(columns), "", *seen.lines()]))
+    counts = f"{counted(size.n_instances, 'row')} in {counted(size.n_bags, 'bag')}"
+    lines = [f"{counts}; the tables are consistent.", "", *column_lines(columns), "", *seen.lines()]
+    record = {"columns": columns, "inconsistencies": [], **seen.record()}
+    show_result(options, "\n".join(lines), record)
     return 0
 
 
@@ -91,15 +88,12 @@ def _inspect_model(options: argparse.Namespace) -> int:
     if is_table_name(options.instances):
         options.parser.error("a table of rows needs one of bags: BAGS")
     about = describe_model(options.instances)
-    if options.json:
-        show_json(about)
-        return 0
     metadata, schema = about["metadata"], about["schema"] or {}
     written = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     lines = [f"{metadata.get('model', 'A model')}, written {about['created']} by {written}."]
     if "n_instances" in metadata:
         lines.append(
-            f"Fitted to {counted(metadata['n_instances'], 'instance')} in "
+            f"Fitted to {counted(metadata['n_instances'], 'row')} in "
             f"{counted(metadata['n_bags'], 'bag')}."
         )
     if metadata.get("training"):
@@ -121,5 +115,5 @@ def _inspect_model(options: argparse.Namespace) -> int:
         ]
         lines += ["", "Estimated without labels, on held-out bags:"]
         lines += table_lines(("measure", "estimate", "low", "high"), rows)
-    show("\n".join(lines))
+    show_result(options, "\n".join(lines), about)
     return 0

@@ -13,33 +13,52 @@ from numpy.typing import NDArray
 from unbag.cli.data import BagData
 from unbag.cli.output import say
 from unbag.tables import open_table
+from unbag.tables.column_types import ColumnType
 from unbag.tables.files import TableError
 
 # Columns of the file that `unbag sample-labels` writes.
 ROW, WEIGHT, LABEL = "row", "weight", "label"
 
 
-def read_row_labels(
-    options: argparse.Namespace, data: BagData, names: Sequence[Any]
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Class number of every row of the data, NaN where unknown, and weights if there are any."""
-    path, key = options.labels, options.row_key or ROW
-    opened = open_table(path, encoding=options.encoding, on_message=say)
-    opened.need([key, LABEL], "to read labels by")
-    as_text: tuple[str, ...] = (LABEL,) if key == ROW else (LABEL, key)
-    table = opened.read(types=dict.fromkeys(as_text, "category"))
-    given = table[LABEL].notna().to_numpy() & (table[LABEL].astype(str) != "").to_numpy()
-    if not given.any():
-        raise TableError(path, f"has no label filled in: column {LABEL!r} is empty", column=LABEL)
-    table = table[given]
-    rows = _row_numbers(table, path) if key == ROW else _rows_by_key(table, key, data, options)
-    places = _places(rows, data, path)
-    labels, weights = np.full((2, len(data.y)), np.nan)
-    labels[places] = _class_numbers(table[LABEL], names, path)
-    if WEIGHT not in opened.names:
-        return labels, None
-    weights[places] = _weights(table[WEIGHT], path)
-    return labels, weights
+class RowLabels:
+    """A table with labels of some rows, which it names by number or as the table of rows does."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options, self._path = options, options.labels
+        self._table = open_table(self._path, encoding=options.encoding, on_message=say)
+        own = (ROW, WEIGHT, LABEL, *options.bag)
+        keys = [name for name in self._table.names if name not in own]
+        self._key = keys[0] if keys and ROW not in self._table.names else ROW
+        self._table.need([self._key, LABEL], "to read labels by")
+
+    @property
+    def keep(self) -> dict[str, ColumnType | None] | None:
+        """Column to keep of the table of rows, for `read_bags`."""
+        return None if self._key == ROW else {self._key: "category"}
+
+    def of_rows(
+        self, data: BagData, names: Sequence[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Class number of every row of the data, NaN where unknown, and weights if there are any."""
+        path, key = self._path, self._key
+        table = self._table.read(types=dict.fromkeys({LABEL, key} - {ROW}, "category"))
+        given = table[LABEL].notna().to_numpy() & (table[LABEL].astype(str) != "").to_numpy()
+        if not given.any():
+            raise TableError(
+                path, f"has no label filled in: column {LABEL!r} is empty", column=LABEL
+            )
+        table = table[given]
+        if key == ROW:
+            rows = _row_numbers(table, path)
+        else:
+            rows = _rows_by_key(table, key, data, self._options)
+        places = _places(rows, data, path)
+        labels, weights = np.full((2, len(data.y)), np.nan)
+        labels[places] = _class_numbers(table[LABEL], names, path)
+        if WEIGHT not in self._table.names:
+            return labels, None
+        weights[places] = _weights(table[WEIGHT], path)
+        return labels, weights
 
 
 def _row_numbers(table: Any, path: Path) -> NDArray[np.intp]:

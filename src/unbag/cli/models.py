@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from unbag._text import counted
 from unbag.bags.bags import check_bag_target
-from unbag.cli.data import BagData
-from unbag.cli.options import by_commas, file_place
+from unbag.cli.data import BagData, read_bags
+from unbag.cli.options import add_tables, by_commas, file_place
+from unbag.cli.output import need, say
+from unbag.cli.parser import Parser, add_parser
 from unbag.evaluation import Estimate, Evaluation
+from unbag.tables.column_types import ColumnType
 from unbag.tables.persistence import ModelFile, UntrustedTypesError, load_model
 from unbag.tables.schema import Schema, count_seen
 
@@ -26,13 +30,52 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         type=by_commas,
         default=[],
         metavar="TYPE[,TYPE]",
-        help="types in the model file to trust beyond the usual, by their full names; only if you "
-        "know who made the file",
+        help="further types in the model file to trust, by their full names; only if you know who "
+        "made the file",
     )
+
+
+def add_model_command(
+    commands: Any, name: str, usage: str, *, members: bool = False, **words: str
+) -> Parser:
+    """Add a command that takes a model, rows, and their bags."""
+    indent = " " * len(f"usage: unbag {name} ")
+    lines = ("MODEL ROWS BAGS --bag COLUMN", "(--positives COLUMN | --proportion COLUMN)")
+    parser = add_parser(commands, name, f"\n{indent}".join((*lines, *usage.split("\n"))), **words)
+    add_model(parser)
+    add_tables(parser, features=False, members=members)
+    return parser
+
+
+class Opened(NamedTuple):
+    """A model, its file, and the rows and bags for it."""
+
+    model: Any
+    found: ModelFile
+    data: BagData
+    class_names: list[Any]
+
+
+def open_with_tables(
+    options: argparse.Namespace, keep: Mapping[str, ColumnType | None] | None = None, why: str = ""
+) -> Opened:
+    """Load a model, and read tables with its columns and classes; see `read_bags`."""
+    model, schema, found = open_model(options)
+    data = read_bags(options, schema, keep=keep, why=why)
+    say(*data.report.differences)
+    names = class_names(found, model.classes_)
+    given = 2 if data.class_names is None else len(data.class_names)
+    if given != len(names):
+        raise ValueError(
+            f"the model in {options.model} has {len(names)} classes, and "
+            f"{options.aggregates} has {given} by the options"
+        )
+    return Opened(model, found, data, names)
 
 
 def open_model(options: argparse.Namespace) -> tuple[Any, Schema, ModelFile]:
     """Load a model, and the schema of its table."""
+    need("pandas", "skops", extra="files")
     try:
         found = load_model(options.model, trusted=options.trust)
     except UntrustedTypesError as error:
@@ -71,16 +114,6 @@ def class_names(found: ModelFile, classes: Any) -> list[Any]:
     if isinstance(names, list) and len(names) == len(classes):
         return list(map(str, names))
     return list(classes.tolist())
-
-
-def check_classes(options: argparse.Namespace, data: BagData, n_classes: int) -> None:
-    """Refuse bags with other classes than the model has."""
-    given = 2 if data.class_names is None else len(data.class_names)
-    if given != n_classes:
-        raise ValueError(
-            f"the model in {options.model} has {n_classes} classes, and "
-            f"{options.aggregates} has {given} by the options"
-        )
 
 
 def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:

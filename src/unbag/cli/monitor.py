@@ -6,24 +6,11 @@ import argparse
 from typing import Any
 
 from unbag._text import listing
-from unbag.cli.data import BagData, naming, read_bags
-from unbag.cli.models import (
-    add_model,
-    check_classes,
-    class_names,
-    open_model,
-    warn_of_known_bags,
-)
-from unbag.cli.options import (
-    add_json,
-    add_page,
-    add_seed,
-    add_tables,
-    check_page,
-    positive_number,
-)
-from unbag.cli.output import need, records, say, show, show_json
-from unbag.cli.parser import add_parser
+from unbag.cli.data import BagData, naming
+from unbag.cli.models import add_model_command, open_with_tables, warn_of_known_bags
+from unbag.cli.options import add_json, add_page, positive_number
+from unbag.cli.output import records, save_page, say, show_result
+from unbag.cli.parser import EXIT_CODE
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.monitoring import MonitoringResult, monitor
 from unbag.reports.monitoring import monitoring_page
@@ -40,45 +27,31 @@ _EXAMPLES = """examples:
 
 def add_command(commands: Any) -> None:
     """Add ``unbag monitor``."""
-    parser = add_parser(
+    parser = add_model_command(
         commands,
         "monitor",
-        "MODEL ROWS BAGS --bag COLUMN\n"
-        "                     (--positives COLUMN | --proportion COLUMN) [options]",
+        "[options]",
         description="Compare a saved model with the totals of new bags: whether its probabilities add up "
         "to the counts,\nup to random variation, noise and bag effects, and whether rows have changed.",
         epilog=_EXAMPLES,
         exit_code="0 ok, 3 prior shift (recalibrate: unbag predict --class-prior), 4 degraded "
-        "(train again),\n1 bad input, 2 usage error, 130 interrupted",
+        f"(train again),\n{EXIT_CODE.removeprefix('0 success, ')}",
     )
-    add_model(parser)
-    add_tables(parser, features=False)
+    words = "relative difference of totals that does not matter"
     parser.add_argument(
-        "--tolerance",
-        type=positive_number,
-        default=0.05,
-        metavar="SHARE",
-        help="difference of totals that does not matter, however sure it is",
+        "--tolerance", type=positive_number, default=0.05, metavar="SHARE", help=words
     )
     add_page(parser)
-    add_seed(parser)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, compare with the training bags, report."""
-    need("pandas", "skops", extra="files")
-    check_page(options)
-
-    model, schema, found = open_model(options)
+    model, found, data, names = open_with_tables(options)
     reference = _reference(options, found)
-    data = read_bags(options, schema)
-    names = class_names(found, model.classes_)
-    check_classes(options, data, len(names))
     warn_of_known_bags(found, data)
     _say_other_bags(options, found)
-    say(*data.report.differences)
     with naming(options):
         result = monitor(
             model,
@@ -91,12 +64,8 @@ def run(options: argparse.Namespace) -> int:
     if options.report is not None:
         title = f"Does {options.model.name} still hold?"
         about = {"command": options.command, "remarks": data.report.differences}
-        monitoring_page(result, title=title, model=repr(model), **about).save(options.report)
-        say(f"Page:  {options.report}")
-    if options.json:
-        show_json(_record(result, data))
-    else:
-        show(str(result))
+        save_page(monitoring_page(result, title=title, model=repr(model), **about), options)
+    show_result(options, str(result), _record(result, data))
     return EXIT_CODES[result.verdict]
 
 
@@ -105,14 +74,13 @@ def _reference(options: argparse.Namespace, found: ModelFile) -> MonitoringRefer
     if kept is None and (found.metadata.get("fitted_with") or {}).get("grouping"):
         raise ValueError(
             f"{options.model} is a model of several groupings, of which no bag could be held out "
-            "to hold new ones against; unbag evaluate estimates how good it is on new bags, and unbag "
-            "monitor whether one fitted without --grouping holds"
+            "to compare new ones with: estimate its accuracy on new bags by unbag evaluate, or fit "
+            "a model without --grouping"
         )
     if kept is None:
         raise ValueError(
-            f"{options.model} does not say what its training bags were like, to hold new ones "
-            "against: it is older than unbag monitor, or had fewer than five bags; use unbag fit "
-            "again, on five bags or more"
+            f"{options.model} has no summary of its training bags to compare new ones with, since "
+            "it was fitted to fewer than five bags, or without folds: use unbag fit again"
         )
     return MonitoringReference.from_dict(kept)
 
@@ -123,7 +91,7 @@ def _say_other_bags(options: argparse.Namespace, found: ModelFile) -> None:
     if before and before != options.bag:
         say(
             f"The training bags were by {listing(before)}, and these are by {listing(options.bag)}:"
-            " bags of another kind may differ in other ways, even where the model holds."
+            " bags of another kind may differ in other ways, even if the model holds."
         )
 
 

@@ -20,15 +20,16 @@ FORMATS = (
     ".csv, .tsv, .jsonl (also .gz, .bz2, .xz, .zst, .zip), .parquet, .arrow, .feather, .xlsx, "
     ".sqlite, .duckdb; a folder or pattern of such; a database as an SQLAlchemy URL; - for stdin"
 )
+_NAMES, _COLUMN = "COLUMN[,COLUMN]", "COLUMN"
 
 
 def add_tables(
     parser: argparse.ArgumentParser, *, features: bool = True, members: bool = False
 ) -> None:
-    """Add the two tables, and the options that say what they hold."""
+    """Add the two tables, and the options that describe their columns."""
     add = parser.add_argument
-    add("instances", metavar="ROWS", type=table_place, help=f"one row per instance: {FORMATS}")
-    add("aggregates", metavar="BAGS", type=table_place, help="one row per bag, likewise")
+    add("instances", metavar="ROWS", type=table_place, help=f"table with a row each: {FORMATS}")
+    add("aggregates", metavar="BAGS", type=table_place, help="table with a row per bag, likewise")
     add_columns(parser, features=features, members=members)
 
 
@@ -39,120 +40,117 @@ def add_columns(
     features: bool = True,
     members: bool = False,
 ) -> None:
-    """Add the options that say what the columns of two tables hold."""
-    group = parser.add_argument_group("what the tables hold")
-    add, names, column = group.add_argument, "COLUMN[,COLUMN]", "COLUMN"
-    words = "column that names the bag, in both tables; several together name a bag"
-    add("--bag", type=by_commas, required=required, metavar=names, help=words)
+    """Add the options that describe the columns of two tables.
+
+    ``features`` for a fit; ``members`` for what may have groups in place of rows, or hidden counts.
+    """
+    group = parser.add_argument_group("columns")
+    add = group.add_argument
+    words = "column that names the bag, in both tables; several columns name a bag together"
+    add("--bag", type=by_commas, required=required, metavar=_NAMES, help=words)
     known = group.add_mutually_exclusive_group(required=required)
-    words = "column of BAGS: number of positives; or one column of counts for each class"
-    known.add_argument("--positives", type=by_commas, metavar=names, help=words)
-    words = "column of BAGS: proportion of positives, 0 to 1; or one for each class"
-    known.add_argument("--proportion", type=by_commas, metavar=names, help=words)
-    add("--percent", action="store_true", help="--proportion, and its noise, are in percent")
+    words = "column of BAGS with the number of positives; several classes: a column for each"
+    known.add_argument("--positives", type=by_commas, metavar=_NAMES, help=words)
+    words = "column of BAGS with the proportion of positives, 0 to 1; several classes: likewise"
+    known.add_argument("--proportion", type=by_commas, metavar=_NAMES, help=words)
+    add("--percent", action="store_true", help="--proportion and its noise are in percent")
     words = (
-        "column of BAGS with the size of each bag, to check; where it is larger than the "
-        "number of rows, these are taken for a random sample"
+        "column of BAGS with the size of each bag; if a bag has fewer rows, these are taken as a "
+        "random sample of it"
     )
-    add("--bag-size", metavar=column, help=words)
+    add("--bag-size", metavar=_COLUMN, help=words)
     words = "standard deviation of the noise in --positives or --proportion"
     add("--noise", type=number_or_name, metavar="COLUMN|NUMBER", help=words)
-    words = (
-        "what counts that are empty, * or 'suppressed' may be, such as 1-9, or unknown; cells "
-        "such as <10 or 10-19 are read as sets anyway"
-    )
-    add("--hidden", metavar="SET", help=words)
-    parser.set_defaults(label_column=None)
+    parser.set_defaults(label_column=None, hidden=None)
     if features or members:
-        words = (
-            "columns of ROWS with numbers of members of groups, where there is one row per bag "
-            "and none per instance; BAGS may be the same file. The model has one feature, group"
-        )
-        add("--margins", type=by_commas, metavar=names, help=words)
-        words = "column of ROWS: how many identical rows a row stands for"
-        add("--multiplicity", metavar=column, help=words)
+        _add_members(add)
     if features:
         _add_rows(add)
     words = (
-        "types of columns, where not to be inferred: number, category, boolean or time; "
-        "a category is read as written, with leading zeros"
+        "types of columns that are inferred wrongly: number, category, boolean or time; a category "
+        "keeps leading zeros"
     )
     add("--types", type=_types, default={}, metavar="COLUMN=TYPE[,...]", help=words)
-    words = "bags that are in one of the tables only: refuse them, or leave them out"
+    words = "refuse bags that only one of the tables has, or leave them out"
     add("--unmatched", choices=["error", "drop"], default="error", help=words)
     words = "differences between keys to ignore: case, whitespace, leading-zeros, date-format, time"
-    add("--ignore", type=_differences, metavar="DIFFERENCE[,...]", help=f"{words} (of day)")
+    add("--ignore", type=_differences, metavar="DIFFERENCE[,...]", help=words)
     add_reading(parser)
+
+
+def _add_members(add: Callable[..., Any]) -> None:
+    """Add what a model of bags takes, and an evaluation does not."""
+    words = (
+        "counts that an empty cell, * or 'suppressed' may stand for, such as 1-9, or unknown; cells "
+        "such as <10 or 10-19 need no option"
+    )
+    add("--hidden", metavar="SET", help=words)
+    words = (
+        "columns of ROWS with the size of each group, if you know no individuals but totals of "
+        "groups in each bag; BAGS may be the same file"
+    )
+    add("--margins", type=by_commas, metavar=_NAMES, help=words)
+    words = "column of ROWS: how many identical rows a row stands for"
+    add("--multiplicity", metavar=_COLUMN, help=words)
 
 
 def _add_rows(add: Callable[..., Any]) -> None:
     """Add what only a fit asks about ROWS."""
-    names, column = "COLUMN[,COLUMN]", "COLUMN"
     words = (
-        "group equal rows, of a DuckDB file in the database, and fit to these, which stand "
-        "for all; where they are too many, whole bags are drawn"
+        "group identical rows first, in the database if ROWS is a DuckDB file; if there are too "
+        "many, whole bags are sampled"
     )
     add("--group-rows", action="store_true", help=words)
-    words = (
-        "with --group-rows: bins of a column of numbers that has more values; 256 by "
-        "default, or fewer where rows would be too many"
-    )
+    words = "with --group-rows: bins of a column of numbers (default: 256, or fewer)"
     add("--bins", type=whole_number(2), metavar="N", help=words)
     words = "column of ROWS with the labels of some rows, empty for the others: 0, 1, ..., or names"
-    add("--labels", dest="label_column", metavar=column, help=f"{words} of class columns")
+    add("--labels", dest="label_column", metavar=_COLUMN, help=f"{words} of class columns")
     words = "columns of ROWS that are not features"
-    add("--exclude", type=by_commas, default=[], metavar=names, help=words)
+    add("--exclude", type=by_commas, default=[], metavar=_NAMES, help=words)
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how tables are to be read."""
-    add = parser.add_argument_group("how tables are read").add_argument
-    words = "rows of ROWS where it is a database; where it is a workbook, the sheet"
+    """Add the options that say how tables are read."""
+    add = parser.add_argument_group("reading").add_argument
+    words = "query for ROWS if it is a database; the sheet if it is a workbook"
     add("--query", metavar="SQL|SHEET", help=words)
     add("--aggregates-query", metavar="SQL|SHEET", help="the same for BAGS")
     words = "encoding of text that is not UTF-8 or UTF-16"
     add("--encoding", default="cp1252", metavar="NAME", help=words)
-    words = "what stands for a missing value, such as '?'; empty fields, NA and the like do anyway"
+    words = "text that stands for a missing value, such as '?', in addition to empty cells and NA"
     add("--na-values", type=by_commas, default=[], metavar="TEXT[,TEXT]", help=words)
+
+
+def add_output(parser: Any, metavar: str, words: str, **how: Any) -> None:
+    """Add the file that a command writes."""
+    parser.add_argument("-o", "--output", metavar=metavar, help=words, **{"type": file_place} | how)
 
 
 def add_seed(parser: Any) -> None:
     """Add the seed."""
-    parser.add_argument(
-        "--seed", type=whole_number(0), default=0, metavar="N", help="seed of all that is random"
-    )
+    parser.add_argument("--seed", type=whole_number(0), default=0, metavar="N", help="random seed")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add a form of output for machines."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def add_keep(parser: Any) -> None:
     """Add the option for columns that go into what is written."""
-    words = "columns of ROWS to write as well, such as an id"
-    parser.add_argument("--keep", type=by_commas, default=[], metavar="COLUMN[,COLUMN]", help=words)
+    words = "columns of ROWS to copy to the output, such as an id"
+    parser.add_argument("--keep", type=by_commas, default=[], metavar=_NAMES, help=words)
 
 
 def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
     """Add the option for tables that are opened in a spreadsheet."""
-    words = (
-        "put an apostrophe before texts that a spreadsheet would take for formulas, such as =1+1"
-    )
+    words = "put an apostrophe before text that a spreadsheet would run as a formula, such as =1+1"
     parser.add_argument("--escape-formulas", action="store_true", help=words)
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the option for an HTML page."""
-    words = "HTML page to write as well"
-    parser.add_argument("--report", type=page_place, metavar="PAGE", help=words)
-
-
-def check_page(options: argparse.Namespace) -> None:
-    """Make sure that a page can be written, if there is to be one."""
-    if options.report is not None:
-        check_place(options.report)
-        need("matplotlib", extra="report")
+    parser.add_argument("--report", type=page_place, metavar="PAGE", help="write an HTML page")
 
 
 # Files that a command reads, and those that it writes, by the names of its arguments.
@@ -161,8 +159,11 @@ _WRITTEN = {"output": "-o", "report": "--report"}
 
 
 def check_outputs(options: argparse.Namespace) -> None:
-    """Refuse to write over what is read, or twice into one file."""
+    """Refuse to write over what is read, twice into one file, or a page that cannot be drawn."""
     given = vars(options)
+    if given.get("report") is not None:
+        check_place(options.report)
+        need("matplotlib", extra="report")
     written = {
         option: Path(given[name])
         for name, option in _WRITTEN.items()

@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -44,6 +45,20 @@ def say(*remarks: str) -> None:
 def show_json(content: Mapping[str, Any]) -> None:
     """Print a result as one JSON object; what is not finite becomes null."""
     print(json.dumps(plain(content), indent=1, allow_nan=False))
+
+
+def show_result(options: Namespace, text: str, content: Mapping[str, Any]) -> None:
+    """Print a result as text, or with --json as an object."""
+    if options.json:
+        show_json(content)
+    else:
+        show(text)
+
+
+def save_page(page: Any, options: Namespace) -> None:
+    """Save a page and say where."""
+    page.save(options.report)
+    say(f"Page:  {options.report}")
 
 
 def plain(value: Any) -> Any:

@@ -12,21 +12,21 @@ from unbag.cli.output import safe
 
 # What each command does; its module has the same name.
 COMMANDS = {
-    "inspect": "report what two tables are worth before fitting, or describe a model",
+    "inspect": "check two tables before fitting, or describe a model",
     "fit": "train a model from two tables, and save it",
-    "predict": "predict the class and probability of each row of a table",
+    "predict": "predict the class and probability of each row",
     "export": "export a model to ONNX or SQL",
     "evaluate": "estimate the accuracy of a saved model on new bags, without labels",
     "groups": "estimate shares of groups, with intervals and bounds",
     "monitor": "compare a model with the totals of new bags",
-    "sample-labels": "sample rows to label, for estimates without assumptions",
-    "demo": "train on totals of a shipped data set, and compare with hidden labels",
+    "sample-labels": "choose rows to label, for estimates without assumptions",
+    "demo": "train on shipped totals, and compare with hidden labels",
     "example": "write the tables of the tutorials",
     "paper": "run the experiments of Scott and Zhang (2020)",
 }
 
 _EXAMPLES = """examples:
-  unbag demo                           an example on shipped data
+  unbag demo
   unbag inspect people.csv results.csv --bag district --positives yes_votes
   unbag fit     people.csv results.csv --bag district --positives yes_votes -o votes.unbag
   unbag predict votes.unbag everyone.parquet -o scores.parquet
@@ -34,7 +34,7 @@ _EXAMPLES = """examples:
 'unbag COMMAND --help' explains a command and shows more examples.
 """
 
-_EXIT_CODE = "0 success, 1 bad input, 2 usage error, 130 interrupted"
+EXIT_CODE = "0 success, 1 bad input, 2 usage error, 130 interrupted"
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -73,7 +73,7 @@ def make_parser(whole: Container[str | None]) -> Parser:
 
 
 def add_parser(
-    commands: Any, name: str, usage: str, epilog: str, exit_code: str = _EXIT_CODE, **words: str
+    commands: Any, name: str, usage: str, epilog: str, exit_code: str = EXIT_CODE, **words: str
 ) -> Parser:
     """Add a command with a usage of its own and examples."""
     parser: Parser = commands.add_parser(

@@ -9,25 +9,26 @@ from typing import Any
 
 from unbag._progress import progress_bar
 from unbag._text import counted, sentence
-from unbag.cli.data import BagData, read_bags
+from unbag.cli.data import BagData, check_names, open_instances, read_bags
 from unbag.cli.models import add_model, class_names, open_model
 from unbag.cli.options import (
     FORMATS,
     add_escape_formulas,
     add_json,
     add_keep,
+    add_output,
     add_reading,
     file_place,
     positive_number,
     table_place,
     whole_number,
 )
-from unbag.cli.output import need, safe, say, show_json
+from unbag.cli.output import safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.evaluation.drift import OutOfRange
-from unbag.tables import open_table, write_table
+from unbag.tables import write_table
 from unbag.tables.column_types import ColumnType
-from unbag.tables.files import STANDARD_INPUT, TableError, TableFile
+from unbag.tables.files import STANDARD_INPUT, TableFile
 from unbag.tables.persistence import ModelFile
 from unbag.tables.schema import Schema, SchemaReport
 from unbag.tables.scoring import Scorer, rule_of
@@ -47,40 +48,37 @@ def add_command(commands: Any) -> None:
         "predict",
         "MODEL ROWS -o SCORES [options]",
         description="Score the rows of a table of any size, in chunks. Columns may come in any order and "
-        "are checked\nagainst those of training. The output has the columns of the bag, if there are "
-        "any, and\n\n"
-        "  class        1 for positive, 0 for negative, by the rule of unbag fit --threshold-metric or "
-        "--threshold;\n               of more than two classes, the name\n"
-        "  score        log-odds in the population of the training bags; of more than two classes, "
-        "one\n               column each\n"
-        "  probability  of the positive class, in the population of the training bags or that of "
-        "--class-prior;\n               of more than two classes, one column each",
+        "are checked\nagainst those of training. The output has the columns that name the bag, if there "
+        "are any, and\n\n"
+        "  class        1 for positive, 0 for negative, by the rule of unbag fit or by --threshold\n"
+        "  score        log-odds in the population of the training bags\n"
+        "  probability  of the positive class, in that population or that of --class-prior\n\n"
+        "With more than two classes, class is a name, and score and probability have a column each.",
         epilog=_EXAMPLES,
     )
     add_model(parser)
     add = parser.add_argument
-    add("instances", metavar="ROWS", type=table_place, help=f"rows to classify: {FORMATS}")
+    add("instances", metavar="ROWS", type=table_place, help=f"rows to score: {FORMATS}")
     words = "table to write, in the format that its name says; - for CSV on stdout"
-    add("-o", "--output", required=True, type=_output, metavar="SCORES", help=words)
+    add_output(parser, "SCORES", words, required=True, type=_output)
     kept = parser.add_mutually_exclusive_group()
     add_keep(kept)
-    kept.add_argument("--all-columns", action="store_true", help="write all columns as well")
+    kept.add_argument("--all-columns", action="store_true", help="copy all columns to the output")
     words = (
-        "proportion of positives where the model is used, if not that of the training bags; of "
-        "more than two classes, all proportions by commas"
+        "proportion of positives in the population where you use the model, if it differs from that "
+        "of the training bags; several classes: all proportions, by commas"
     )
     add("--class-prior", type=_shares, metavar="P", help=words)
-    words = "probability above which a row is positive, in place of the model's own rule"
+    words = "probability above which a row is positive, instead of the rule of unbag fit"
     add("--threshold", type=_share, metavar="P", help=words)
     words = (
-        "table of bags whose counts are known, in the columns, and with the noise, of that of unbag "
-        "fit: probabilities of the rows of a bag then add up to its count, apart from noise; all "
-        "rows are read at once"
+        "table of bags with known totals, in the columns (and with the noise) of unbag fit: the "
+        "probabilities of a bag then add up to its total; all rows are read at once"
     )
     add("--bag-totals", type=table_place, metavar="BAGS", help=words)
     words = (
-        "bags that ROWS or --bag-totals lack: refuse them, leave them out, or keep their rows, with "
-        "probabilities in the population of the training bags"
+        "bags that ROWS or --bag-totals lack: refuse them, leave them out, or keep their rows with "
+        "the probabilities of the model alone"
     )
     add("--unmatched", choices=["error", "drop", "keep"], help=words)
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
@@ -103,26 +101,15 @@ def run(options: argparse.Namespace) -> int:
         )
     elif str(options.instances) == STANDARD_INPUT:
         options.parser.error("--bag-totals reads ROWS twice, which - does not allow")
-    need("pandas", "skops", extra="files")
-    import pandas as pd
-
     model, schema, found = open_model(options)
-    how = {"encoding": options.encoding, "na_values": options.na_values}
-    table = open_table(options.instances, query=options.query, on_message=say, **how)
+    table = open_instances(options)
     table.need(schema.names, "that the model needs")
     table.need(options.keep, "to keep")
     keys = [name for name in schema.keys if name in table.names]
     kept = table.names if options.all_columns else list(dict.fromkeys([*keys, *options.keep]))
     names = class_names(found, model.classes_)
     scorer = Scorer(model, names, options.class_prior, rule_of(found, options.threshold, names))
-    taken = [name for name in scorer.columns if name in kept]
-    if taken:
-        raise TableError(
-            options.instances,
-            f"has a column {taken[0]!r} to keep, and the scores have one of that name; rename it, "
-            "or leave it out",
-            column=taken[0],
-        )
+    check_names(options.instances, scorer.columns, kept)
     bar = progress_bar(unit=" rows", unit_scale=True)
     reports: list[SchemaReport] = [SchemaReport()]
     strays = OutOfRange((found.metadata.get("reference") or {}).get("columns", {}))
@@ -150,6 +137,8 @@ def run(options: argparse.Namespace) -> int:
         scored = rows.assign(**scorer.score(data.X, data.y))
         if data.others is not None:
             strays.add(data.others)
+            import pandas as pd
+
             rest = table.drop(index=rows.index).assign(**scorer.score(data.others))
             scored = pd.concat([scored, rest]).sort_index()
         yield scored

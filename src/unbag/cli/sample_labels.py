@@ -8,23 +8,20 @@ from typing import Any
 import numpy as np
 
 from unbag._text import counted
-from unbag.cli.data import naming, read_bags
+from unbag.cli.data import check_names, naming
 from unbag.cli.labels import LABEL, ROW, WEIGHT
-from unbag.cli.models import add_model, class_names, open_model
+from unbag.cli.models import add_model_command, open_with_tables
 from unbag.cli.options import (
     add_escape_formulas,
     add_keep,
+    add_output,
     add_seed,
-    add_tables,
-    file_place,
     whole_number,
 )
-from unbag.cli.output import need, say
-from unbag.cli.parser import add_parser
+from unbag.cli.output import say
 from unbag.evaluation import sample_rows_to_label
 from unbag.model_selection.fitted import decision_scores
 from unbag.tables import write_table
-from unbag.tables.files import TableError
 from unbag.tables.writing import without_formulas
 
 _EXAMPLES = """examples:
@@ -36,28 +33,20 @@ _EXAMPLES = """examples:
 
 def add_command(commands: Any) -> None:
     """Add ``unbag sample-labels``."""
-    parser = add_parser(
+    parser = add_model_command(
         commands,
         "sample-labels",
-        "MODEL ROWS BAGS --bag COLUMN\n"
-        "                           (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
-        description="Sample rows of new bags whose labels are informative about the accuracy of a model, "
-        "as a table\nto fill in: the column 'label' is empty. 'row' counts the rows of ROWS from 1; 'weight' "
-        "says how many\nrows each stands for, and must not change. unbag evaluate --labels takes the table.",
+        "-o TABLE [options]",
+        description="Choose rows of new bags whose labels are informative about the accuracy of a model, "
+        "and write them\nto a table. Fill in its column 'label' and give the table to unbag evaluate "
+        "--labels. 'row' counts the\nrows of ROWS from 1; 'weight' says how many rows each stands for. "
+        "Do not change these two.",
         epilog=_EXAMPLES,
     )
-    add_model(parser)
-    add_tables(parser, features=False)
-    add = parser.add_argument
-    add(
-        "--rows",
-        type=whole_number(1),
-        default=200,
-        metavar="N",
-        help="how many rows to label",
-    )
+    words = "number of rows to label"
+    parser.add_argument("--rows", type=whole_number(1), default=200, metavar="N", help=words)
     add_keep(parser)
-    add("-o", "--output", required=True, type=file_place, metavar="TABLE", help="table to write")
+    add_output(parser, "TABLE", "table to write", required=True)
     add_escape_formulas(parser)
     add_seed(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -65,19 +54,9 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, score, choose, write."""
-    need("pandas", "skops", extra="files")
-
-    model, schema, found = open_model(options)
-    taken = [name for name in (ROW, WEIGHT, LABEL) if name in (*options.bag, *options.keep)]
-    if taken:
-        raise TableError(
-            options.instances,
-            f"has a column {taken[0]!r} to keep, and the table has one of that name; rename it, or "
-            "leave it out",
-            column=taken[0],
-        )
-    data = read_bags(options, schema, keep=dict.fromkeys(options.keep), why="to keep")
-    say(*data.report.differences)
+    check_names(options.instances, (ROW, WEIGHT, LABEL), (*options.bag, *options.keep))
+    keep = dict.fromkeys(options.keep)
+    model, _, data, names = open_with_tables(options, keep, "to keep")
     n = min(options.rows, len(data.y))
     with naming(options):
         places, weights = sample_rows_to_label(
@@ -88,9 +67,8 @@ def run(options: argparse.Namespace) -> int:
     table.insert(0, ROW, rows + 1)
     table = table.assign(**{WEIGHT: weights, LABEL: np.full(n, "", dtype=object)})
     write_table([without_formulas(table) if options.escape_formulas else table], options.output)
-    names = ", ".join(map(str, class_names(found, model.classes_)))
     say(
-        f"{counted(n, 'row')} written to {options.output}: fill in column {LABEL!r} ({names}), "
-        f"then use unbag evaluate --labels {options.output}"
+        f"{counted(n, 'row')} written to {options.output}: fill in column {LABEL!r} "
+        f"({', '.join(map(str, names))}), then use unbag evaluate --labels {options.output}"
     )
     return 0

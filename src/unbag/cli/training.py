@@ -1,4 +1,4 @@
-"""The fit that several commands make: its options, and what was chosen, in words."""
+"""The fit of ``unbag fit``: its options, and what was chosen, in words."""
 
 from __future__ import annotations
 
@@ -76,22 +76,20 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model and evaluation")
     add = group.add_argument
     words = (
-        "auto: the mixed model, a sum of numbers, categories, text and a kernel, each with a "
-        "variance; linear: without the kernel; boosted: boosted trees; ensemble: a weighted average "
-        "of the mixed model and boosted trees; boosted and ensemble need LightGBM (the extra "
-        "boosting), neural needs torch (the extra torch)"
+        "auto: the mixed model; linear: the same without a kernel; boosted: trees; neural: a network; "
+        "ensemble: a weighted average of the mixed model and trees. Trees need unbag[boosting], "
+        "networks unbag[torch]"
     )
     add("--model", choices=get_args(ModelName), default="auto", help=words)
     words = (
-        "metric that the threshold on probabilities optimises: balanced accuracy (default), "
-        "accuracy, F1, or the cost of mistakes (--costs); with more than two classes, the most "
-        "probable class is predicted"
+        "what the threshold on probabilities optimises: balanced accuracy (default), accuracy, F1, or "
+        "the cost of errors (--costs); of several classes the most probable is predicted"
     )
     add("--threshold-metric", choices=get_args(RuleName), help=words)
-    words = "cost of a false positive and of a false negative, for --threshold-metric cost"
+    words = "with --threshold-metric cost: costs of a false positive and a false negative"
     add("--costs", nargs=2, type=positive_number, metavar=("FP", "FN"), help=words)
-    words = "folds of bags, for evaluation and for choices of boosted trees and ensembles; 0: no"
-    add("--folds", type=whole_number(0), default=5, metavar="N", help=f"{words} evaluation")
+    words = "folds of bags, for the evaluation and the settings of trees; 0: no evaluation"
+    add("--folds", type=whole_number(0), default=5, metavar="N", help=words)
     add_seed(group)
 
 
@@ -102,7 +100,8 @@ def check_fitting(options: argparse.Namespace) -> None:
     several = len(options.positives or options.proportion) > 2
     if several and options.threshold_metric not in (None, "accuracy"):
         options.parser.error(
-            f"--threshold-metric {options.threshold_metric} is for two classes; of more, the most probable is taken"
+            f"--threshold-metric {options.threshold_metric} is for two classes; of several, the most "
+            "probable is predicted"
         )
     options.threshold_metric = options.threshold_metric or ("accuracy" if several else "balanced")
     if (options.costs is None) == (options.threshold_metric == "cost"):
