@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     check_place(options.output)
     result = demonstrate()
     _show_result(result)
-    _show_uncertain(demonstrate_uncertainty())
+    _show_uncertain()
     result.draw(options.output)
     result.write_report(options.report, options.command)
     show(f"\nPicture: {options.output}\nPage:    {options.report}")
@@ -68,15 +68,15 @@ def _show_result(result: Demonstration) -> None:
     visits, evaluation = result.visits, result.evaluation
     n_rows, n_regions = len(visits.frame), len(visits.regions)
     show(
-        f"A shop knows {n_rows:,} visitors of May, but not who bought. For each of {n_regions} regions "
-        "it knows\nhow many did:\n"
+        f"A shop has data on {n_rows:,} visitors of May, but does not know who bought. For each of "
+        f"{n_regions} regions\nit knows how many did:\n"
     )
     show(f"{visits.frame.head(3).to_string(index=False)}\n")
     show(f"{visits.regions.head(3).to_string(index=False)}\n")
     show(
-        f"unbag trained on these {n_regions} totals in {result.seconds:.1f} s, without a label. On "
-        f"{len(result.labels_new):,} new visitors of June,\nwhose labels only this demo knows, it comes "
-        "close to training on all labels:\n"
+        f"unbag trained on these {n_regions} totals in {result.seconds:.1f} s, without labels. On "
+        f"{len(result.labels_new):,} new visitors of June, whose\nlabels it never sees, it comes close to "
+        "a model trained on all labels:\n"
     )
     show(f"{'':45}{'AUC':>7}{'log-loss':>11}   (lower is better)")
     for name, auc, loss in result.contenders:
@@ -84,19 +84,27 @@ def _show_result(result: Demonstration) -> None:
     estimate = evaluation["roc_auc"]
     truth = next(c.roc_auc for c in result.contenders if c.name.startswith("unbag"))
     show(
-        f"\nHow accurate is it, judged by totals alone? {evaluation.verdict.lead}\n"
+        f"\nHow accurate is it, by totals alone? {evaluation.verdict.lead}\n"
         f"Estimated AUC {estimate.value:.3f} (95% interval {estimate.low:.3f} to "
         f"{estimate.high:.3f}); true AUC {truth:.3f}."
     )
 
 
-def _show_uncertain(case: Uncertain) -> None:
-    evaluation, n_days, truth = case
-    estimate = evaluation["roc_auc"]
+def _show_uncertain() -> None:
+    """Train on late flights per day, without the column that shows the delay, and evaluate."""
+    flights = load_flights()
+    table = flights.frame.drop(columns="dep_delay")
+    first = (table["date"] < "2013-07").to_numpy()
+    known: dict[str, Any] = {"on": "date", "positives": "late", "unmatched": "drop"}
+    X_new, y_new = bags_from_frame(table[~first], flights.days, **known)
+    model = make_classifier().fit(*bags_from_frame(table[first], flights.days, **known))
+    scores = model.decision_function(X_new)
+    found = evaluate(y_new, scores)
+    estimate, truth = found["roc_auc"], metrics.roc_auc_score(flights.target[~first], scores)
     show(
         "\nTotals are not always enough. Late flights per day, without the departure delay:\n"
-        f"{evaluation.verdict.lead}\n"
-        f"Estimated AUC from {n_days} days: {estimate.low:.2f} to {estimate.high:.2f}; "
+        f"{found.verdict.lead}\n"
+        f"Estimated AUC from {found.n_bags} days: {estimate.low:.2f} to {estimate.high:.2f}; "
         f"true AUC {truth:.2f}.\n"
         "Labels of a few hundred flights would narrow the range: unbag sample-labels."
     )
@@ -181,34 +189,6 @@ def demonstrate() -> Demonstration:
         contender(f"logistic regression, from {n_rows:,} labels", full.predict_proba(X_new)[:, 1]),
     ]
     return Demonstration(may, model, X, y, seconds, y_new, june.target, evaluation, contenders)
-
-
-class Uncertain(NamedTuple):
-    """An estimate from bags that carry no information about it, and the truth."""
-
-    evaluation: Evaluation
-    n_days: int
-    true_auc: float
-
-
-def demonstrate_uncertainty() -> Uncertain:
-    """Train on late flights per day, without the column that shows the delay, and evaluate."""
-    flights = load_flights()
-    table = flights.frame.drop(columns="dep_delay")
-    first = (table["date"] < "2013-07").to_numpy()
-
-    def bags(half: Any) -> tuple[Any, Any]:
-        X, y = bags_from_frame(
-            table[half], flights.days, on="date", positives="late", unmatched="drop"
-        )
-        return X, y
-
-    X_new, y_new = bags(~first)
-    scores = make_classifier().fit(*bags(first)).decision_function(X_new)
-    found = evaluate(y_new, scores)
-    return Uncertain(
-        found, found.n_bags, float(metrics.roc_auc_score(flights.target[~first], scores))
-    )
 
 
 def _bags(visits: Bunch) -> tuple[Any, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from unbag._text import WIDTH
 from unbag.cli.data import naming
-from unbag.cli.labels import RowLabels
 from unbag.cli.models import (
     add_model_command,
     evaluation_record,
@@ -18,6 +17,7 @@ from unbag.cli.models import (
 )
 from unbag.cli.options import add_json, add_page, file_place
 from unbag.cli.output import save_page, show_result
+from unbag.cli.sample_labels import RowLabels
 from unbag.evaluation import evaluate
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import posterior_draws
@@ -40,10 +40,9 @@ def add_command(commands: Any) -> None:
     parser = add_model_command(
         commands,
         "evaluate",
-        "[options]",
-        description="Estimate the accuracy of a saved model on new bags, without labels, after checks of "
-        "the\nassumptions. The bags must differ from those of training, which unbag fit holds out itself. "
-        "Labels of\nsome rows, drawn at random, give estimates without an assumption.",
+        description="Estimate the accuracy of a saved model on new bags, without labels, after checks of the\n"
+        "assumptions. (On the training bags, unbag fit has estimated it.) Labels of some rows, drawn at\n"
+        "random, give estimates without an assumption.",
         epilog=_EXAMPLES,
     )
     words = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,9 @@ import narwhals as nw
 from unbag._files import check_place
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
+from unbag.datasets import load_flights, load_visits
+from unbag.datasets.visits import conversion_tables
+from unbag.tables import write_table
 
 _EXAMPLES = """examples:
   unbag example visits                        visitors of a shop, and purchases per region
@@ -39,8 +41,6 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write one file for each table."""
     need("pandas", "pyarrow", extra="files")
-    from unbag.tables import write_table
-
     folder = options.folder or Path(options.name)
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in _TABLES[options.name]().items():
@@ -52,19 +52,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _visits() -> dict[str, Any]:
-    from unbag.datasets import load_visits
-
     months = {month: load_visits(month) for month in ("may", "june")}
-    return {
-        f"{month}-{name}.csv": table
-        for month, visits in months.items()
-        for name, table in (("visits", visits.frame), ("regions", visits.regions))
-    }
+    rows = {f"{month}-visits.csv": visits.frame for month, visits in months.items()}
+    return rows | {f"{month}-regions.csv": visits.regions for month, visits in months.items()}
 
 
 def _conversions() -> dict[str, Any]:
-    from unbag.datasets.visits import conversion_tables
-
     return {
         f"{month}-{name}.{'parquet' if name == 'visits' else 'csv'}": table
         for month in ("may", "june")
@@ -73,14 +66,8 @@ def _conversions() -> dict[str, Any]:
 
 
 def _flights() -> dict[str, Any]:
-    from unbag.datasets import load_flights
-
     flights = load_flights()
     return {"flights.csv": flights.frame, "days.csv": flights.days}
 
 
-_TABLES: dict[str, Callable[[], dict[str, Any]]] = {
-    "visits": _visits,
-    "conversions": _conversions,
-    "flights": _flights,
-}
+_TABLES = {"visits": _visits, "conversions": _conversions, "flights": _flights}

@@ -94,9 +94,9 @@ def add_command(commands: Any) -> None:
         "fit",
         "ROWS BAGS --bag COLUMN (--positives COLUMN | --proportion COLUMN)\n"
         "                 -o MODEL [options]",
-        description="Train a model from two tables: ROWS, with the bag of each row, and BAGS, with the "
-        "number of positives of\neach bag. Columns may be numbers, categories, times or free text, with "
-        "missing values. The accuracy is\nestimated on held-out bags, without labels.",
+        description="Train a model from two tables: ROWS, with the bag of each row, and BAGS, with the total of\n"
+        "each bag. Columns may be numbers, categories, times or free text, with missing values. The\n"
+        "accuracy is estimated on held-out bags, without labels.",
         epilog=_EXAMPLES,
     )
     add_tables(parser)

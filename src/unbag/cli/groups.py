@@ -12,6 +12,7 @@ from unbag.cli.options import add_json, add_page, by_commas
 from unbag.cli.output import records, save_page, show_result
 from unbag.inference import group_estimates, group_sensitivity
 from unbag.reports.groups import groups_page
+from unbag.tables.column_types import ColumnType
 
 # Groups that make a table one can read.
 _MOST_GROUPS = 50
@@ -28,11 +29,10 @@ def add_command(commands: Any) -> None:
     parser = add_model_command(
         commands,
         "groups",
-        "(--by COLUMN | --margins COLUMN,COLUMN) [options]",
+        "(--by COLUMN | --margins COLUMN,COLUMN)",
         members=True,
-        description="Estimate the share of each class in groups of rows, with intervals from the posterior "
-        "of the\nmodel, and bounds that hold for any model. Give the rows and bags that the model was "
-        "fitted to.",
+        description="Estimate the share of each class in groups of rows, with intervals from the posterior of the\n"
+        "model, and bounds that hold for any model. Give the rows and bags that the model was fitted to.",
         epilog=_EXAMPLES,
     )
     add = parser.add_argument
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if bool(options.by) == bool(options.margins):
         options.parser.error("give either --by or --margins, to say which the groups are")
     options.by = options.by or ["group"]
-    keep = dict.fromkeys(options.by, "category")
+    keep: dict[str, ColumnType | None] = dict.fromkeys(options.by, "category")
     model, _, data, _ = open_with_tables(options, keep, "to make groups by")
     kept = data.kept if data.rows is None else data.kept.iloc[data.rows]
     columns = [

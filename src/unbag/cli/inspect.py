@@ -32,15 +32,15 @@ def add_command(commands: Any) -> None:
         "ROWS BAGS --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]\n"
         "       unbag inspect MODEL [--json]",
-        description="Check two tables before fitting: inconsistencies, effective sample size, tests of the "
-        "assumptions,\nbag effects. Or describe a model file, without loading the model.",
+        description="Check two tables before fitting: inconsistencies, effective sample size, tests of the\n"
+        "assumptions, bag effects. Or describe a model file, without loading the model.",
         epilog=_EXAMPLES,
         exit_code="0 success, 1 inconsistencies found, or bad input, 2 usage error",
     )
     add = parser.add_argument
-    words = "table with a row each; or a model file"
+    words = "one row per individual; or a model file"
     add("instances", metavar="ROWS|MODEL", type=table_place, help=words)
-    words = "table with a row per bag"
+    words = "one row per bag"
     add("aggregates", metavar="BAGS", type=table_place, nargs="?", help=words)
     add_columns(parser, required=False)
     add_json(parser)

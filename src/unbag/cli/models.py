@@ -36,12 +36,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_command(
-    commands: Any, name: str, usage: str, *, members: bool = False, **words: str
+    commands: Any, name: str, more: str = "", *, members: bool = False, **words: str
 ) -> Parser:
-    """Add a command that takes a model, rows, and their bags."""
-    indent = " " * len(f"usage: unbag {name} ")
-    lines = ("MODEL ROWS BAGS --bag COLUMN", "(--positives COLUMN | --proportion COLUMN)")
-    parser = add_parser(commands, name, f"\n{indent}".join((*lines, *usage.split("\n"))), **words)
+    """Add a command that takes a model, rows, and their bags; ``more`` of its usage."""
+    lines = ["MODEL ROWS BAGS --bag COLUMN", "(--positives COLUMN | --proportion COLUMN)"]
+    indent = "\n" + " " * len(f"usage: unbag {name} ")
+    usage = indent.join([*lines, more] if more else lines)
+    parser = add_parser(commands, name, f"{usage} [options]", **words)
     add_model(parser)
     add_tables(parser, features=False, members=members)
     return parser

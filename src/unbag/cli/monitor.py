@@ -16,6 +16,11 @@ from unbag.evaluation.monitoring import MonitoringResult, monitor
 from unbag.reports.monitoring import monitoring_page
 from unbag.tables.persistence import ModelFile
 
+_OF_CLASSES = (
+    *("expected", "observed", "ratio", "ratio_error", "totals_p"),
+    *("slope_ratio", "slope_ratio_error"),
+)
+_OF_CHANGES = ("slope_p", "chi_square", "degrees", "scatter_p")
 EXIT_CODES = {"ok": 0, "prior_shift": 3, "degraded": 4}
 
 _EXAMPLES = """examples:
@@ -30,9 +35,8 @@ def add_command(commands: Any) -> None:
     parser = add_model_command(
         commands,
         "monitor",
-        "[options]",
-        description="Compare a saved model with the totals of new bags: whether its probabilities add up "
-        "to the counts,\nup to random variation, noise and bag effects, and whether rows have changed.",
+        description="Compare a saved model with the totals of new bags: whether its probabilities add up to the\n"
+        "counts, up to random variation, noise and bag effects, and whether rows have changed.",
         epilog=_EXAMPLES,
         exit_code="0 ok, 3 prior shift (recalibrate: unbag predict --class-prior), 4 degraded "
         f"(train again),\n{EXIT_CODE.removeprefix('0 success, ')}",
@@ -103,22 +107,10 @@ def _record(result: MonitoringResult, data: BagData) -> dict[str, Any]:
         "alarms": result.alarms,
         "class_prior": result.class_prior,
         "classes": [
-            {
-                "class": one.name,
-                "expected": one.expected,
-                "observed": one.observed,
-                "ratio": one.ratio,
-                "ratio_error": one.ratio_error,
-                "totals_p": one.totals_p,
-                "slope_ratio": one.slope_ratio,
-                "slope_ratio_error": one.slope_ratio_error,
-                "slope_p": one.change.slope_p,
-                "chi_square": one.change.chi_square,
-                "degrees": one.change.degrees,
-                "scatter_p": one.change.scatter_p,
-                "stability_index": one.rows.index,
-                "stability_p": one.rows.p_value,
-            }
+            {"class": one.name}
+            | {name: getattr(one, name) for name in _OF_CLASSES}
+            | {name: getattr(one.change, name) for name in _OF_CHANGES}
+            | {"stability_index": one.rows.index, "stability_p": one.rows.p_value}
             for one in result.classes
         ],
         "rows_changed": result.rows_changed,

@@ -28,8 +28,8 @@ def add_tables(
 ) -> None:
     """Add the two tables, and the options that describe their columns."""
     add = parser.add_argument
-    add("instances", metavar="ROWS", type=table_place, help=f"table with a row each: {FORMATS}")
-    add("aggregates", metavar="BAGS", type=table_place, help="table with a row per bag, likewise")
+    add("instances", metavar="ROWS", type=table_place, help=f"one row per individual: {FORMATS}")
+    add("aggregates", metavar="BAGS", type=table_place, help="one row per bag, likewise")
     add_columns(parser, features=features, members=members)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from unbag._files import write_whole
 from unbag._progress import progress_bar
-from unbag.cli.options import file_place
+from unbag.cli.options import add_output
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
 
@@ -30,27 +30,22 @@ def add_command(commands: Any) -> None:
         commands,
         "paper",
         "[options]",
-        description="Finished trials are kept in the output folder and not run again.",
+        description="Run the experiments of Scott and Zhang (2020). Finished trials are kept in the output "
+        "folder and not\nrun again.",
         epilog=_EXAMPLES,
     )
     add = paper.add_argument
     add("--methods", default=_METHODS, help=f"names, by commas ({_METHODS})")
     add("--trials", type=int, default=5, help="trials of each cell, seeds 0, 1, ...")
     add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
-    add("--tables-only", action="store_true", help="run nothing, show what the folder holds")
-    add("--jobs", type=int, default=2, help="trials side by side")
-    add(
-        "-o",
-        "--output",
-        type=file_place,
-        default=Path("unbag-paper"),
-        help="folder of the results",
-    )
+    add("--tables-only", action="store_true", help="run nothing, show the results in the folder")
+    add("--jobs", type=int, default=2, help="trials in parallel")
+    add_output(paper, "FOLDER", "folder of the results", default=Path("unbag-paper"))
     add("--table", default="1", help="1 (instances fixed), 2 (bags fixed) or 1,2")
     add("--datasets", default="adult,magic", help="adult, magic or both")
     add("--ranges", default="0-0.5,0.5-1", help="ranges of the proportions")
-    add("--bag-sizes", default="8,32,128,512", help="instances in each bag")
-    add("--bags", choices=["paper", "iid"], default="paper", help="iid: rows shuffled at random")
+    add("--bag-sizes", default="8,32,128,512", help="rows in each bag")
+    add("--bags", choices=["paper", "iid"], default="paper", help="iid: random bags")
     add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
     paper.set_defaults(run=run)
 

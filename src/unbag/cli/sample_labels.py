@@ -1,15 +1,17 @@
-"""``unbag sample-labels``: which rows to label, as a file to fill in."""
+"""``unbag sample-labels``: which rows to label, as a table to fill in; and that table, filled in."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unbag._text import counted
-from unbag.cli.data import check_names, naming
-from unbag.cli.labels import LABEL, ROW, WEIGHT
+from unbag.cli.data import BagData, check_names, naming
 from unbag.cli.models import add_model_command, open_with_tables
 from unbag.cli.options import (
     add_escape_formulas,
@@ -21,8 +23,13 @@ from unbag.cli.options import (
 from unbag.cli.output import say
 from unbag.evaluation import sample_rows_to_label
 from unbag.model_selection.fitted import decision_scores
-from unbag.tables import write_table
+from unbag.tables import open_table, write_table
+from unbag.tables.column_types import ColumnType
+from unbag.tables.files import TableError
 from unbag.tables.writing import without_formulas
+
+# Columns of the table.
+ROW, WEIGHT, LABEL = "row", "weight", "label"
 
 _EXAMPLES = """examples:
   unbag sample-labels model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
@@ -36,11 +43,10 @@ def add_command(commands: Any) -> None:
     parser = add_model_command(
         commands,
         "sample-labels",
-        "-o TABLE [options]",
-        description="Choose rows of new bags whose labels are informative about the accuracy of a model, "
-        "and write them\nto a table. Fill in its column 'label' and give the table to unbag evaluate "
-        "--labels. 'row' counts the\nrows of ROWS from 1; 'weight' says how many rows each stands for. "
-        "Do not change these two.",
+        "-o TABLE",
+        description="Choose rows of new bags whose labels are informative about the accuracy of a model. Fill in\n"
+        "the column 'label' of the table, and give it to unbag evaluate --labels. Do not change 'row',\n"
+        "the number of the row from 1, and 'weight', the number of rows that it stands for.",
         epilog=_EXAMPLES,
     )
     words = "number of rows to label"
@@ -72,3 +78,115 @@ def run(options: argparse.Namespace) -> int:
         f"({', '.join(map(str, names))}), then use unbag evaluate --labels {options.output}"
     )
     return 0
+
+
+# --- the table filled in --------------------------------------------------------------------------
+
+
+class RowLabels:
+    """A table with labels of some rows, which it names by number or as the table of rows does."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options, self._path = options, options.labels
+        self._table = open_table(self._path, encoding=options.encoding, on_message=say)
+        own = (ROW, WEIGHT, LABEL, *options.bag)
+        keys = [name for name in self._table.names if name not in own]
+        self._key = keys[0] if keys and ROW not in self._table.names else ROW
+        self._table.need([self._key, LABEL], "to read labels by")
+
+    @property
+    def keep(self) -> dict[str, ColumnType | None] | None:
+        """Column to keep of the table of rows, for `read_bags`."""
+        return None if self._key == ROW else {self._key: "category"}
+
+    def of_rows(
+        self, data: BagData, names: Sequence[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Class number of every row of the data, NaN where unknown, and weights if there are any."""
+        path, key = self._path, self._key
+        table = self._table.read(types=dict.fromkeys({LABEL, key} - {ROW}, "category"))
+        given = table[LABEL].notna().to_numpy() & (table[LABEL].astype(str) != "").to_numpy()
+        if not given.any():
+            raise TableError(
+                path, f"has no label filled in: column {LABEL!r} is empty", column=LABEL
+            )
+        table = table[given]
+        if key == ROW:
+            rows = _row_numbers(table, path)
+        else:
+            rows = _rows_by_key(table, key, data, self._options)
+        places = _places(rows, data, path)
+        labels, weights = np.full((2, len(data.y)), np.nan)
+        labels[places] = _class_numbers(table[LABEL], names, path)
+        if WEIGHT not in self._table.names:
+            return labels, None
+        weights[places] = _weights(table[WEIGHT], path)
+        return labels, weights
+
+
+def _row_numbers(table: Any, path: Path) -> NDArray[np.intp]:
+    """Positions from numbers that count rows from 1."""
+    numbers = table[ROW].to_numpy()
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(f"{path}: column {ROW!r} must hold row numbers, 1 for the first row")
+    found: NDArray[np.intp] = numbers.astype(np.intp) - 1
+    return found
+
+
+def _rows_by_key(
+    table: Any, key: str, data: BagData, options: argparse.Namespace
+) -> NDArray[np.intp]:
+    """Positions of the rows of the instance table that have the same key."""
+    known = data.kept[key].astype(str)
+    where = {text: row for row, text in enumerate(known)}
+    if len(where) < len(known):
+        raise ValueError(f"{options.instances}: column {key!r} names some rows twice")
+    absent = [text for text in table[key].astype(str) if text not in where]
+    if absent:
+        raise ValueError(
+            f"{options.labels} has a label for {key} {absent[0]!r}, which is not a row of "
+            f"{options.instances}"
+        )
+    return np.array([where[text] for text in table[key].astype(str)])
+
+
+def _places(rows: NDArray[np.intp], data: BagData, path: Path) -> NDArray[np.intp]:
+    """Positions in the data of rows of the instance table."""
+    if len(np.unique(rows)) < len(rows):
+        values, times = np.unique(rows, return_counts=True)
+        raise TableError(path, f"has two labels for row {values[times > 1][0] + 1}")
+    kept = np.arange(len(data.y)) if data.rows is None else data.rows
+    places = np.minimum(np.searchsorted(kept, rows), len(kept) - 1)
+    wrong = kept[places] != rows
+    if wrong.any():
+        raise ValueError(
+            f"{path} has a label for row {rows[wrong][0] + 1}, which is not among the rows of the "
+            "instance table that have a bag"
+        )
+    return places
+
+
+def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> NDArray[np.float64]:
+    """Class numbers of labels that are class names."""
+    numbers = {str(name): number for number, name in enumerate(names)}
+    found = []
+    for text in labels.astype(str):
+        # a column of whole numbers and gaps may be written with decimals
+        plain = text.removesuffix(".0")
+        if text not in numbers and plain not in numbers:
+            raise ValueError(
+                f"{path} has the label {text!r}, which is not a class; the classes are {', '.join(numbers)}"
+            )
+        found.append(numbers[text if text in numbers else plain])
+    return np.array(found, dtype=float)
+
+
+def _weights(column: Any, path: Path) -> NDArray[np.float64]:
+    try:
+        values = column.to_numpy(dtype=float)
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"{path}: column {WEIGHT!r} must hold a positive number for each label")
+    found: NDArray[np.float64] = values
+    return found

@@ -72,7 +72,7 @@ class BagInspection(NamedTuple):
         """Return what was found as lines of text."""
         test = self.assumption.test
         tested = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
-        question = "Are instances of a class alike in all bags?"
+        question = "Label shift: do bags differ only in how many of each class they contain?"
         lines = [str(self.information), "", question, tested, *self.assumption.notes, ""]
         return [*lines, *self.effect.lines()]
 
