@@ -3,7 +3,6 @@ import io
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from unbag import bags_from_frame, check_bag_target
@@ -43,13 +42,6 @@ def test_columns_are_of_their_kinds(flights):
     assert all(flights.frame[name].dtype == np.int64 for name in flights.numerical)
     assert flights.frame["hour"].between(0, 23).all()
     assert set(flights.frame["origin"]) == {"EWR", "JFK", "LGA"}
-
-
-def test_backends_agree(flights):
-    other = load_flights("polars")
-    assert isinstance(other.days, pl.DataFrame)
-    assert np.array_equal(other.target, flights.target)
-    assert other.days["late"].to_list() == flights.days["late"].tolist()
 
 
 # --- how the file is made -----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Visitors by region: consistent totals, the same people in every data frame library, no overlap."""
+"""Visitors by region: consistent totals, noise and gaps."""
 
 import numpy as np
 import pytest
@@ -18,14 +18,6 @@ def test_totals_are_those_of_the_visitors(month):
     assert list(X) == [name for name in visits.frame if name != "region"]
     assert set(X) == {*visits.categorical, *visits.numerical}
     assert y["proportion"].mean() == pytest.approx(visits.target.mean())
-
-
-@pytest.mark.parametrize("backend", ["polars", "pyarrow"])
-def test_every_library_holds_the_same(backend):
-    pytest.importorskip(backend)
-    ours, theirs = load_visits("may"), load_visits("may", backend=backend)
-    table = theirs.frame.to_pandas()
-    assert table.astype(str).equals(ours.frame.astype(str))
 
 
 def test_an_unknown_month_is_named():

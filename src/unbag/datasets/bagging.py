@@ -118,22 +118,16 @@ def make_random_bags(
 
     Parameters
     ----------
-    labels : array-like of shape (n_rows,)
-        The class of each row: any two values, of which the larger is the positive one, or more.
-    bag_size : int or array-like of shape (n_bags,)
-        Number of rows in every bag, or in each.
+    labels, bag_size : as in `make_bags`
     n_bags : int, optional
         How many bags to make. By default one for each entry of ``bag_size``, or, if that is a
         single number, as many as there are rows for. Rows that fill no bag are left out.
-    random_state : int, RandomState or None, default=None
-        Makes the draw repeatable.
+    random_state : as in `make_bags`
 
     Returns
     -------
-    index : ndarray of shape (n_instances,)
-        Positions of the rows in ``labels``, bag after bag.
-    y : structured ndarray of shape (n_instances,)
-        Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
+    index, y : ndarray of shape (n_instances,)
+        As `make_bags` returns them.
 
     Examples
     --------

@@ -1,25 +1,22 @@
 """Data that come with the package: the two sets of the paper's experiments, and flights by day.
 
 Adult and MAGIC come from the UCI Machine Learning Repository under CC BY 4.0; ``data/LICENSE`` says
-whom to name. Files are read with the standard library, so no data frame library is needed but the
-one the frame is wanted in.
+whom to name. Frames are pandas data frames.
 """
 
 from __future__ import annotations
 
 import csv
 import lzma
-from importlib import import_module
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 from sklearn.utils import Bunch
 
 from unbag._checks import check_choice
+from unbag._optional import optional
 
-FrameBackend = Literal["pandas", "polars", "pyarrow"]
 Subset = Literal["train", "test", "all"]
 
 _ADULT = ("adult-train.csv.xz", "adult-test.csv.xz")
@@ -30,7 +27,7 @@ _ADULT_CATEGORICAL = (
 )
 
 
-def load_adult(subset: Subset = "train", backend: FrameBackend = "pandas") -> Bunch:
+def load_adult(subset: Subset = "train") -> Bunch:
     """Load Adult: who earns more than 50,000 dollars a year, by the census of 1994.
 
     Parameters
@@ -38,8 +35,6 @@ def load_adult(subset: Subset = "train", backend: FrameBackend = "pandas") -> Bu
     subset : {"train", "test", "all"}, default="train"
         The 32,561 rows of the original training file, the 16,281 of the test file, or the
         former followed by the latter. Rows keep their original order.
-    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-        The library whose data frame to return.
 
     Returns
     -------
@@ -63,7 +58,6 @@ def load_adult(subset: Subset = "train", backend: FrameBackend = "pandas") -> Bu
     check_choice(subset, _ADULT_FILES, "subset")
     return _load(
         _ADULT_FILES[subset],
-        backend,
         categorical=_ADULT_CATEGORICAL,
         number=np.int64,
         target_names=("<=50K", ">50K"),
@@ -74,15 +68,10 @@ def load_adult(subset: Subset = "train", backend: FrameBackend = "pandas") -> Bu
     )
 
 
-def load_magic(backend: FrameBackend = "pandas") -> Bunch:
+def load_magic() -> Bunch:
     """Load MAGIC: showers of gamma rays or of hadrons, from a telescope's images.
 
     The 19,020 rows are simulated and sorted by class; the paper tests on those it did not train on.
-
-    Parameters
-    ----------
-    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-        The library whose data frame to return.
 
     Returns
     -------
@@ -102,7 +91,6 @@ def load_magic(backend: FrameBackend = "pandas") -> Bunch:
     """
     return _load(
         ("magic.csv.xz",),
-        backend,
         categorical=(),
         number=np.float64,
         target_names=("h", "g"),
@@ -113,17 +101,12 @@ def load_magic(backend: FrameBackend = "pandas") -> Bunch:
     )
 
 
-def load_flights(backend: FrameBackend = "pandas") -> Bunch:
+def load_flights() -> Bunch:
     """Load flights from New York in 2013, and how many were late on each day.
 
     Real bags: days differ by weather and traffic, and flights of a day share both. Of each of the
     365 days there are 100 flights, drawn at random (with a fixed seed) from those that arrived;
     a flight is late if it arrived more than 15 minutes behind its schedule.
-
-    Parameters
-    ----------
-    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-        The library whose data frames to return.
 
     Returns
     -------
@@ -151,7 +134,6 @@ def load_flights(backend: FrameBackend = "pandas") -> Bunch:
     """
     flights = _load(
         ("flights.csv.xz",),
-        backend,
         categorical=("date", "carrier", "origin", "dest"),
         number=np.int64,
         target_names=("on time", "late"),
@@ -161,16 +143,19 @@ def load_flights(backend: FrameBackend = "pandas") -> Bunch:
         ),
     )
     flights.categorical.remove("date")
-    days, day = np.unique(nw.from_native(flights.frame)["date"].to_numpy(), return_inverse=True)
+    days, day = np.unique(flights.frame["date"].to_numpy(), return_inverse=True)
     late = np.bincount(day, flights.target).astype(np.int64)
-    table = {"date": days.tolist(), "flights": np.bincount(day), "late": late}
-    flights.days = nw.from_dict(table, backend=backend).to_native()
+    flights.days = frame({"date": days.tolist(), "flights": np.bincount(day), "late": late})
     return flights
+
+
+def frame(columns: dict[str, Any]) -> Any:
+    """Columns as a pandas data frame."""
+    return optional("pandas", "A data set", "demo").DataFrame(columns)
 
 
 def _load(
     names: tuple[str, ...],
-    backend: FrameBackend,
     *,
     categorical: tuple[str, ...],
     number: type[np.number[Any]],
@@ -178,14 +163,6 @@ def _load(
     citation: str,
 ) -> Bunch:
     """Read files of the same columns, whose last one is the label."""
-    check_choice(backend, get_args(FrameBackend), "backend")
-    try:
-        import_module(backend)
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"backend={backend!r} needs {error.name}, which is not installed: "
-            f"pip install {error.name}."
-        ) from error
     rows: list[list[str]] = []
     for name in names:
         packed = files("unbag.datasets").joinpath("data", name).read_bytes()
@@ -198,7 +175,7 @@ def _load(
         for name, column in values.items()
     }
     return Bunch(
-        frame=nw.from_dict(columns, backend=backend).to_native(),
+        frame=frame(columns),
         target=np.array([target_names.index(label) for label in labels]),
         target_names=np.array(target_names),
         categorical=list(categorical),

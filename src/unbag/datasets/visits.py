@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 from sklearn.utils import Bunch
 
 from unbag._checks import check_choice
-from unbag._optional import make_frame
 from unbag.datasets.bagging import add_count_noise, make_bags
-from unbag.datasets.shipped import FrameBackend, load_adult
+from unbag.datasets.shipped import frame, load_adult
 
 Month = Literal["may", "june"]
 
@@ -40,7 +38,7 @@ _NOISE_SCALE = 3.0
 _REGIONS: dict[Month, int] = {"may": 120, "june": 60}
 
 
-def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch:
+def load_visits(month: Month = "may") -> Bunch:
     """Load visitors of a shop, and how many bought in each region.
 
     The visitors are people of the Adult census data, and an income of more than 50,000 dollars
@@ -51,8 +49,6 @@ def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch
     ----------
     month : {"may", "june"}, default="may"
         Which month: no visitor of one is in the other. Each has 120 regions of 60 visitors.
-    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-        The library whose data frames to return.
 
     Returns
     -------
@@ -79,19 +75,18 @@ def load_visits(month: Month = "may", backend: FrameBackend = "pandas") -> Bunch
     """
     check_choice(month, tuple(_MONTHS), "month")
     subset, seed = _MONTHS[month]
-    adult = load_adult(subset, backend=backend)
+    adult = load_adult(subset)
     rows, y = make_bags(adult.target, 60, _BOUGHT_BETWEEN, n_bags=120, random_state=seed)
-    people = nw.from_native(adult.frame, eager_only=True)[rows.tolist()].select(
-        nw.col(old).alias(new) for old, new in _COLUMNS.items()
-    )
+    people = adult.frame.iloc[rows]
     region, bought = np.array([f"R{bag:03}" for bag in range(120)]), adult.target[rows]
-    columns = {"region": region[y["bag"]].tolist(), **people.to_dict(as_series=False)}
+    columns = {"region": region[y["bag"]].tolist()}
+    columns |= {new: people[old].tolist() for old, new in _COLUMNS.items()}
     purchases = np.bincount(y["bag"], bought).astype(np.int64)
     visitors = np.bincount(y["bag"])
     totals = {"region": region.tolist(), "visitors": visitors, "purchases": purchases}
     return Bunch(
-        frame=nw.from_dict(columns, backend=backend).to_native(),
-        regions=nw.from_dict(totals, backend=backend).to_native(),
+        frame=frame(columns),
+        regions=frame(totals),
         target=bought,
         target_names=np.array(["visited", "bought"]),
         categorical=["marital_status", "occupation"],
@@ -131,4 +126,4 @@ def conversion_tables(month: Month) -> dict[str, Any]:
     regions = {"region": region.tolist(), "visitors": sizes, "conversions": conversions}
     truth = {"visitor": visits["visitor"], "converted": adult.target[rows]}
     tables = {"visits": visits, "regions": regions, "truth": truth}
-    return {name: make_frame(columns) for name, columns in tables.items()}
+    return {name: frame(columns) for name, columns in tables.items()}

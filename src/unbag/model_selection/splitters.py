@@ -17,7 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator
+from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit
 from sklearn.utils import _safe_indexing, check_random_state
 
 from unbag._arrays import Bools, Ints
@@ -36,24 +36,7 @@ class _WholeBags(BaseCrossValidator):
     def _held_out(self, bags: Bags) -> Iterator[Bools]:
         """Rows that each split holds out."""
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of splits.
-
-        Parameters
-        ----------
-        X : object, default=None
-            Not used; here as scikit-learn gives it.
-        y : object, default=None
-            Not used.
-        groups : object, default=None
-            Not used.
-
-        Returns
-        -------
-        n_splits : int
-            Number of splits.
-        """
-        return self.n_splits
+    get_n_splits = BaseShuffleSplit.get_n_splits
 
     def _iter_test_masks(
         self,
@@ -163,18 +146,6 @@ class BagShuffleSplit(_WholeBags):
             held = np.zeros(bags.n_bags, dtype=bool)
             held[order[chosen]] = True
             yield held[bags.index]
-
-
-class KnownFolds:
-    """Folds as `check_cv` gave them; a list of their rows would take eight times the memory."""
-
-    def __init__(self, held: Bools) -> None:
-        self._held = held
-
-    def split(self, X: Any, y: Any = None) -> Iterator[tuple[Ints, Ints]]:  # noqa: ARG002
-        """Rows to train on and rows held out, fold by fold."""
-        for out in self._held:
-            yield np.flatnonzero(~out), np.flatnonzero(out)
 
 
 def check_cv(cv: Any, X: Any, y: Any) -> Bools:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.model_selection import PredefinedSplit
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_one_each
@@ -17,7 +18,6 @@ from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.priors import resolve_class_prior
 from unbag.model_selection.splitters import (
-    KnownFolds,
     check_cv,
     check_held_once,
     cut_by_folds,
@@ -228,7 +228,7 @@ class _Trained:
         self, name: str, template: Any, X: Any, y: Any, rows_held: Bools, verbose: int
     ) -> None:
         start = time.monotonic()
-        self.name, self.model, cv = name, clone(template), KnownFolds(rows_held)
+        self.name, self.model, cv = name, clone(template), PredefinedSplit(rows_held.argmax(axis=0))
         parameters = self.model.get_params(deep=False)
         if "verbose" in parameters:
             self.model.set_params(verbose=verbose)
