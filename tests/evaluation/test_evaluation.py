@@ -14,7 +14,7 @@ from unbag import BagKFold, BagShuffleSplit, LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_fit, cross_val_evaluate, estimate, evaluate
 from unbag.model_selection.fitted import decision_scores
-from unbag.model_selection.splitters import look_at_folds
+from unbag.model_selection.splitters import map_folds
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
 
@@ -44,7 +44,7 @@ class Chances(Mute):
 
 def test_no_bag_is_scored_by_a_model_that_saw_it():
     X = DATA.y["bag"].astype(float)[:, None]
-    parts, fold = look_at_folds(Check(), X, DATA.y, decision_scores, cv=4)
+    parts, fold = map_folds(Check(), X, DATA.y, decision_scores, cv=4)
     assert all((part == 0).all() for part in parts)
     # and bags stay whole
     assert all(len(np.unique(fold[DATA.y["bag"] == bag])) == 1 for bag in range(30))

@@ -26,7 +26,7 @@ from unbag.evaluation.checks import Check, check_scores
 from unbag.evaluation.measures import Sample, make_sample
 from unbag.evaluation.sensitivity import HeldOutLogOdds
 from unbag.model_selection.fitted import decision_scores, last_step, log_odds_of
-from unbag.model_selection.splitters import look_at_folds
+from unbag.model_selection.splitters import map_folds
 
 # Draws from the posterior of a model: at most, at least, and numbers in all of them.
 _DRAWS, _FEWEST_DRAWS, _DRAWN_NUMBERS = 40, 20, 2**23
@@ -100,8 +100,8 @@ def cross_fit(
     >>> cross_fit(LLPClassifier(kernel=None), data.X, data.y, cv=4).scores.shape
     (200,)
     """
-    look = partial(_score_fold, X)
-    parts, fold = look_at_folds(estimator, X, y, look, cv=cv, n_jobs=n_jobs, verbose=verbose)
+    score_fold = partial(_score_fold, X)
+    parts, fold = map_folds(estimator, X, y, score_fold, cv=cv, n_jobs=n_jobs, verbose=verbose)
     return OutOfFold(parts, fold)
 
 

@@ -262,30 +262,30 @@ def check_held_once(held: Bools) -> None:
         raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
 
 
-def look_at_folds(
+def map_folds(
     estimator: Any,
     X: Any,
     y: Any,
-    look: Callable[[Any, Any], Any],
+    function: Callable[[Any, Any], Any],
     *,
     cv: Any = 5,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[list[Any], Ints]:
-    """Look at every fold with a clone of the estimator that was trained on the others."""
+    """Give ``function(model, X)`` of every fold, by a clone that was trained on the others, and folds."""
     held = check_cv(cv, X, y)
     cut_by_folds(check_bag_target(y), held)
     check_held_once(held)
     jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_and_look)(estimator, X, y, out, look) for out in held
+        delayed(_fit_and_call)(estimator, X, y, out, function) for out in held
     )
     found = list(progress_bar(jobs, verbose=verbose, total=len(held), desc="folds", unit="fold"))
     return found, held.argmax(axis=0)
 
 
-def _fit_and_look(
-    estimator: Any, X: Any, y: Any, out: Bools, look: Callable[[Any, Any], Any]
+def _fit_and_call(
+    estimator: Any, X: Any, y: Any, out: Bools, function: Callable[[Any, Any], Any]
 ) -> Any:
     train, test = np.flatnonzero(~out), np.flatnonzero(out)
     model = clone(estimator).fit(_safe_indexing(X, train), y[train])
-    return look(model, _safe_indexing(X, test))
+    return function(model, _safe_indexing(X, test))

@@ -21,7 +21,7 @@ from unbag.model_selection.splitters import (
     check_cv,
     check_held_once,
     cut_by_folds,
-    look_at_folds,
+    map_folds,
 )
 from unbag.models.base import LogOddsClassifier
 from unbag.models.boosting import LLPBoostingClassifier, at_most_units
@@ -244,7 +244,7 @@ class _Trained:
             def scores(model: Any, rows: Any) -> Floats:
                 return by_output(model.decision_function(rows)) + _moved(model, prior)
 
-            parts, fold = look_at_folds(template, X, y, scores, cv=cv, verbose=verbose)
+            parts, fold = map_folds(template, X, y, scores, cv=cv, verbose=verbose)
             self.held_out = np.empty((parts[0].shape[0], len(fold)))
             for number, part in enumerate(parts):
                 self.held_out[:, fold == number] = part
