@@ -1,10 +1,10 @@
-"""How often 95% intervals of the mixed model hold the truth.
+"""How often 95% intervals of the mixed model cover the truth.
 
 Four columns of numbers with slopes 1, −.7, .4 and 0 (`unbag_bench.simulated.draw_linear`): label
 shift, covariate shift, half of the bags of each kind, and covariate shift with a random intercept
 of standard deviation .4 in each bag; equal and unequal sizes of 100 rows on average. A row is one
 draw: how many intervals of coefficients, of log-odds of single fresh rows and of the mean
-probability of a group of rows hold the truth.
+probability of a group of rows cover the truth.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def page(rows: list[Row]) -> list[str]:
             ]
         )
     return [
-        "Share of 95% intervals that hold the truth, and the mean of slopes over the true ones; in",
+        "Share of 95% intervals that cover the truth, and the mean of slopes over the true ones; in",
         "brackets one standard error, in thousandths.",
         "",
         *table(_HEADER, lines),

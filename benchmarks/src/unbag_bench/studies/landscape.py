@@ -1,7 +1,7 @@
 """Which method for which bags: four suites of bags, many methods, one page.
 
 The suites are those of ``unbag-bench reproduce --suite``: the 52 Adult bag sets of Franco et al. beside
-what they published of eight methods, bags that the world made, tables in bags of every kind, and
+what they published of eight methods, natural bags, tables in bags of every kind, and
 images. Nothing is chosen by a label; labels of test rows score.
 
     unbag-bench run landscape --suite landscape --methods linear,labels --splits 2

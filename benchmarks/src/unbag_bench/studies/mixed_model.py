@@ -1,6 +1,6 @@
 """The mixed model on real rows, against the default models of commit 206f41b.
 
-The cells of the paper's tables and shuffled bags (table 1 of `unbag.paper`, all sizes, and both
+The cells of the paper's tables and random bags (table 1 of `unbag.paper`, all sizes, and both
 tables' 16 and 12 bags), natural bags (`unbag_bench.suites.NATURAL`) and sets of the landscape. A
 row is one model on one set; the rows of the earlier defaults are those of results/reproduce and
 results/landscape, on the same rows, bags and splits.
@@ -32,7 +32,7 @@ _EARLIER = {"paper": "likelihood", "shuffled": "likelihood", "landscape": "linea
 
 
 def settings(suite: str) -> dict[str, Setting]:
-    """Cells of the paper's tables by name, or those of shuffled bags."""
+    """Cells of the paper's tables by name, or those of random bags."""
     found = {}
     for data in ("adult", "magic"):
         for number in (1, 2):
@@ -126,7 +126,7 @@ def page(rows: list[Row]) -> list[str]:
             ]
         )
     found = [
-        "Gain: AUC less that of the earlier default (the kernel model in paper's and shuffled bags);",
+        "Gain: AUC less that of the earlier default (the kernel model in paper's and random bags);",
         "accuracy less that of its linear model in the landscape.",
         "",
     ]

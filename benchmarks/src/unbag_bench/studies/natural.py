@@ -4,8 +4,8 @@ Data are those that `fetch` gets. Three quarters of the rows of every bag train,
 labels of these score, and choose nothing. Features are what `unbag.tables.features` makes of the
 columns: numbers standardised, everything else one-hot. A row is one model: the mixed model without
 a kernel, the corrected risk, and, as a ceiling, logistic regression on the labels. "default", "no bag
-effect" and "all standardised" are former models (commit 206f41b): the linear default, without effects
-of bags, and with one-hot columns standardised as well, so that rare categories are not shrunk more
+effect" and "all standardised" are former models (commit 206f41b): the linear default, without bag
+effects, and with one-hot columns standardised as well, so that rare categories are not shrunk more
 than others. *Held out* is the least loss of held-out bags over the penalties.
 """
 

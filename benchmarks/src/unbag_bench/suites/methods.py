@@ -95,7 +95,7 @@ _PUBLISHED = {
     "lmm": "Laplacian mean map (Patrini et al. 2014)",
     "amm_min": "alternating mean map (Patrini et al. 2014)",
     "amm_max": "alternating mean map against the worst labels (Patrini et al. 2014)",
-    "dllp": "cross-entropy of mean chances (Ardehaly and Culotta 2017)",
+    "dllp": "cross-entropy of mean probabilities (Ardehaly and Culotta 2017)",
     "easyllp": "EasyLLP (Busa-Fekete et al. 2023)",
     "dsq": "debiased squares",
     "genbags": "GenBags (Saket et al. 2022)",
@@ -141,7 +141,7 @@ METHODS: dict[str, SuiteMethod] = {
     ),
     "network-corrected": _former("network: four convolutions, the paper's risk"),
     "network-proportion": _network_of(
-        "proportion", "cross-entropy of mean chances (Ardehaly and Culotta 2017)"
+        "proportion", "cross-entropy of mean probabilities (Ardehaly and Culotta 2017)"
     ),
     "network-forward": _network_of("forward", "forward correction, all bags one group"),
     "epr": SuiteMethod(

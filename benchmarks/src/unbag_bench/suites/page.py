@@ -36,7 +36,7 @@ KIND_WORDS = {
     "shuffled": "rows at random",
     "feature": "rows alike in some columns",
     "clustered": "rows of one cluster",
-    "real": "made by the world",
+    "real": "natural bags",
     **{str(size): "rows at random in a bag" for size in IMAGE_SIZES},
 }
 
@@ -50,7 +50,7 @@ def page_lines(rows: Sequence[Row], picture: str | None = None) -> list[str]:
         *_which(rankings, picture),
         *_published_sets(rows),
         *_scores(rows),
-        *_worlds(rows),
+        *_assumptions(rows),
         *_costs(rows),
         *_methods(rows),
     ]
@@ -92,7 +92,7 @@ def _lead(rows: Sequence[Row]) -> list[str]:
 
 
 def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
-    """All that speaks against our default, before anything else."""
+    """Where our default loses, before anything else."""
     lines = []
     for found in rankings:
         for kind, ranking in found.by_kind.items():
@@ -252,10 +252,10 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
     header += ["above, below by two standard errors", "at worst", "Wilcoxon p over sets"]
     splits = sorted({len(one.ours) for one in found})
     return [
-        "### Ours beside the best published accuracy",
+        "### Ours and the best published accuracy",
         "",
         "For every set the best of what was published, eight methods by two rules of selection "
-        "without labels, known in hindsight from all thirty splits; both in the same "
+        "without labels, chosen by the test results of all thirty splits; both in the same "
         f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. Ours is the one "
         "model that is judged above. Standard errors are those of paired differences over splits, "
         f"which share rows; corrected for that (Nadeau and Bengio 2003), "
@@ -270,7 +270,7 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-# --- scores, worlds, costs ------------------------------------------------------------------------
+# --- scores, assumptions, costs -------------------------------------------------------------------
 
 
 def _scores(rows: Sequence[Row]) -> list[str]:
@@ -325,7 +325,7 @@ def _partial(table: FullTable) -> list[str]:
         seeds = scores[by].seeds
         if method == "linear" or not seeds or seeds == whole:
             continue
-        told = ", ".join(
+        values = ", ".join(
             f"{SHOWN[m]} {np.nanmean(t.by_method[method]):.3f} and "
             f"{np.nanmean(t.by_method['linear']):.3f}"
             for m, t in scores.items()
@@ -333,7 +333,7 @@ def _partial(table: FullTable) -> list[str]:
         (paired,) = compare(scores[by].by_method, method)
         lines.append(
             f"- `{method}` and `linear` on {_count(len(seeds), 'set')}, "
-            f"{_count(sum(map(len, seeds.values())), 'draw')}: {told}; by {SHOWN[by]} "
+            f"{_count(sum(map(len, seeds.values())), 'draw')}: {values}; by {SHOWN[by]} "
             f"{_told(paired)}."
         )
     return [*lines, ""] if lines else []
@@ -343,19 +343,19 @@ def _partial(table: FullTable) -> list[str]:
 _ASSUMPTIONS = (("odds", "covariate_shift"), ("looks", "label_shift"), (None,))
 
 
-def _worlds(rows: Sequence[Row]) -> list[str]:
-    """Which world bags live in: by our diagnostics, and by a model of the labels."""
+def _assumptions(rows: Sequence[Row]) -> list[str]:
+    """Which assumption bags satisfy: by our diagnostics, and by a model of the labels."""
     known = [row for suite in SUITES for row in of_suite(rows, suite) if row.get("world_told")]
     own = [row for row in known if row["method"] in ("linear", "labels")]
     if not own:
         return []
     lines = [
-        "## Which world bags live in",
+        "## Which assumption bags satisfy",
         "",
-        "By the slope of shares over mean chances: of `linear`, on bags it did not see, and of "
-        "logistic regression on the labels, which is the truth as far as a linear model goes. "
-        "Draws whose bags were told to keep odds, to keep looks, or neither beyond doubt; and the "
-        "effect of bags, the deviation of their shares from what rows explain.",
+        "By the slope of observed on predicted proportions: of `linear`, on held-out bags, and of "
+        "logistic regression on the labels, as a linear model has it. "
+        "Draws with the verdict covariate shift, label shift, or neither; and the bag effect, the "
+        "standard deviation of proportions that rows do not explain.",
         "",
     ]
     groups = dict.fromkeys(map(_group_of, own))
@@ -364,12 +364,12 @@ def _worlds(rows: Sequence[Row]) -> list[str]:
         cells = []
         for method in ("linear", "labels"):
             found = [r for r in own if r["method"] == method and _group_of(r) == (suite, group)]
-            worlds = [row["world"] for row in found]
+            verdicts = [row["world"] for row in found]
             spread = [row["world_told"].get("spread", np.nan) for row in found]
-            cells.append(", ".join(str(sum(map(worlds.count, names))) for names in _ASSUMPTIONS))
+            cells.append(", ".join(str(sum(map(verdicts.count, names))) for names in _ASSUMPTIONS))
             cells.append(f"{np.nanmean(spread):.1f}" if np.isfinite(spread).any() else "")
         body.append([f"{suite}, {group}", KIND_WORDS.get(group, ""), *cells])
-    header = ["bags", "", "without labels: odds, looks, no hint", "effect, points"]
+    header = ["bags", "", "without labels: covariate shift, label shift, neither", "effect, points"]
     header += ["with labels", "effect, points"]
     return [*lines, *markdown_table(header, body), ""]
 

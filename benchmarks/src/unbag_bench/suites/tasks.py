@@ -200,7 +200,7 @@ SUITES: dict[str, Suite] = {
         draws=False,
     ),
     "natural": Suite(
-        "Bags that the world made",
+        "Natural bags",
         lambda short: NATURAL[::2] if short else NATURAL,
         lambda _: "real",
         _pick_natural,
