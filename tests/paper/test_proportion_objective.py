@@ -144,18 +144,16 @@ def test_a_bag_of_weight_zero_is_a_bag_that_is_not_there(divergence, n_classes):
 
 @every_divergence
 @two_or_three
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_huge_scores_give_finite_values_and_gradients(divergence, n_classes, dtype):
+def test_huge_scores_give_finite_values_and_gradients(divergence, n_classes):
     bags = BAGS[n_classes]
     rng = np.random.default_rng(0)
-    scores = rng.choice([-1e4, 0, 1e4], size=some_scores(bags).shape).astype(dtype)
+    scores = rng.choice([-1e4, 0, 1e4], size=some_scores(bags).shape)
     scores[0], scores[1] = -1e4, 1e4
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         risk = make_risk(divergence, n_classes)
         value, gradient = risk.value_and_gradient(scores, PROBLEM)
     assert np.isfinite(value).all()
     assert np.isfinite(gradient).all()
-    assert gradient.dtype == dtype
     assert (value >= 0).all()
     if divergence != "cross_entropy":
         expected = [

@@ -21,12 +21,10 @@ example, and ``examples/proportion_risk_fails.py`` runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag._checks import check_choice
@@ -68,25 +66,6 @@ DIVERGENCES: dict[str, Divergence] = {
 }
 
 
-@dataclass(frozen=True)
-class Block:
-    """A run of bags of one size, and of their instances."""
-
-    size: int
-    bags: slice
-    rows: slice
-
-
-def equal_sizes(sizes: NDArray[np.int64]) -> Iterator[Block]:
-    """Cut rising sizes into runs, inside which an array needs no padding."""
-    values, starts, counts = np.unique(sizes, return_index=True, return_counts=True)
-    row = 0
-    for size, start, count in zip(values.tolist(), starts.tolist(), counts.tolist(), strict=True):
-        end = row + size * count
-        yield Block(size, slice(start, start + count), slice(row, end))
-        row = end
-
-
 class ProportionRisk:
     """Empirical proportion risk in score space, for one or several sets of weights.
 
@@ -123,15 +102,13 @@ class ProportionRisk:
         self.n_outputs = loss.n_outputs(bags.n_classes)
         units, first = bags.with_labelled_rows_apart()
         whole = bags.index[first]
-        by_size = np.argsort(units.sizes, kind="stable")
         table = (weights[None] if weights.ndim == 2 else weights)[:, :, 0]
-        table = table[:, whole] * (units.sizes / bags.sizes[whole])
-        position = np.argsort(by_size)
-        order = np.argsort(position[units.index], kind="stable")
-        self._order, self._back = order, np.argsort(order)
-        self._weights = table[:, by_size]
-        self._proportions = units.clipped_proportions[by_size].T[None]
-        self._blocks = list(equal_sizes(units.sizes[by_size]))
+        self._weights = table[:, whole] * (units.sizes / bags.sizes[whole])
+        self._proportions, self._sizes = units.clipped_proportions.T[None], units.sizes
+        # rows bag by bag, so that sums run over neighbours
+        self._order = np.argsort(units.index, kind="stable")
+        self._back, self._bag = np.argsort(self._order), units.index[self._order]
+        self._starts = np.cumsum(units.sizes) - units.sizes
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Empirical proportion risk per column."""
@@ -139,34 +116,17 @@ class ProportionRisk:
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Empirical proportion risk per column and its gradient with respect to the scores."""
-        ordered, weights = scores[:, :, self._order], self._weights[problem]
-        total, gradients = np.zeros(scores.shape[0]), []
-        for block in self._blocks:
-            value, gradient = self._of_block(
-                ordered[:, :, block.rows],
-                weights[:, block.bags],
-                self._proportions[:, :, block.bags],
-                block.size,
-            )
-            total += value
-            gradients.append(gradient)
-        return total, np.concatenate(gradients, axis=2)[:, :, self._back]
-
-    def _of_block(
-        self, scores: Array, weights: Array, proportions: Array, size: int
-    ) -> tuple[Floats, Array]:
-        """Give the part of value and gradient that bags of one size contribute."""
-        losses = self._loss.losses(scores)
-        logs = (-losses).reshape(*losses.shape[:2], -1, size)
-        largest = logs.max(axis=3, keepdims=True)
-        relative = np.exp(logs - largest)
-        mean = np.sum(relative, axis=3, dtype=np.float64) / size
-        log_share = largest[:, :, :, 0].astype(np.float64) + np.log(mean)
-        divergence, slope = self._divergence(log_share, proportions)
-        pull = -weights[:, None, :] * slope / (size * mean)
-        pulled = relative * pull.astype(scores.dtype)[:, :, :, None]
-        value = np.sum(weights * divergence, axis=1)
-        return value, self._loss.pull_back(scores, pulled.reshape(losses.shape))
+        scores, weights = scores[:, :, self._order], self._weights[problem]
+        logs = -self._loss.losses(scores)
+        largest = np.maximum.reduceat(logs, self._starts, axis=2)
+        relative = np.exp(logs - largest[:, :, self._bag])
+        sums = np.add.reduceat(relative, self._starts, axis=2)
+        divergence, slope = self._divergence(
+            largest + np.log(sums / self._sizes), self._proportions
+        )
+        pull = -weights[:, None, :] * slope / sums
+        gradient = self._loss.pull_back(scores, relative * pull[:, :, self._bag])
+        return np.sum(weights * divergence, axis=1), gradient[:, :, self._back]
 
 
 def _by_size(bags: Bags) -> Any:

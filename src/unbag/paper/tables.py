@@ -96,10 +96,9 @@ def paper_summary(cell: Cell, method: str) -> Summary | None:
     """Return the paper's figure for the same cell, where it has one."""
     if cell.sampling != "paper" or method not in _PAPER_NAME:
         return None
-    found = published_auc(
+    return published_auc(
         cell.table, cell.dataset, (cell.low, cell.high), cell.bag_size, _PAPER_NAME[method]
     )
-    return None if found is None else Summary(found.mean, found.deviation, 5)
 
 
 def _in_order(summaries: Summaries) -> list[tuple[Any, ...]]:
@@ -258,13 +257,6 @@ def draw_auc_figure(rows: Sequence[Row], path: Path) -> None:
 # --- what the paper reports ---------------------------------------------------------------------------
 
 
-class Published(NamedTuple):
-    """A figure of the paper's tables."""
-
-    mean: float
-    deviation: float
-
-
 BAG_SIZES = (8, 32, 128, 512)
 
 # One deviation, .7828 in the second table, repeats the mean of the row above and is a slip.
@@ -298,15 +290,15 @@ _PUBLISHED_AUC: dict[tuple[int, str, tuple[float, float], str], str] = {
 
 def published_auc(
     table: int, dataset: str, proportions: tuple[float, float], bag_size: int, method: str
-) -> Published | None:
+) -> Summary | None:
     """The paper's figure for a setting; None if it reports none.
 
     >>> published_auc(1, "magic", (0.0, 0.5), 128, "lmmcm")
-    Published(mean=0.8753, deviation=0.0157)
+    Summary(mean=0.8753, deviation=0.0157, n_trials=5)
     """
     row = _PUBLISHED_AUC.get((table, dataset, proportions, method))
     if row is None or bag_size not in BAG_SIZES:
         return None
     numbers = [float(number) for number in row.split()]
     place = 2 * BAG_SIZES.index(bag_size)
-    return Published(numbers[place], numbers[place + 1])
+    return Summary(numbers[place], numbers[place + 1], 5)

@@ -19,15 +19,17 @@ saddlepoint approximation has for −log Pr(K_b = k_b) without the probability t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.observations.losses import LogisticLoss
 from unbag.observations.saddlepoint import LARGEST_SCORE, TiltSearch, tilted_probabilities
-from unbag.paper.proportion_risk import equal_sizes
 from unbag_bench.methods.bag_rows import BagRows, probabilities
 
 Assignment = Literal["exact", "transport", "worst"]
@@ -38,6 +40,25 @@ _TEMPERATURE = 0.1
 # A Newton step of the tilt that short leaves labels that add up to the count.
 _SHORT_STEP = 1e-8
 _MOST_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of bags of one size, and of their instances."""
+
+    size: int
+    bags: slice
+    rows: slice
+
+
+def equal_sizes(sizes: NDArray[np.int64]) -> Iterator[Block]:
+    """Cut rising sizes into runs, inside which an array needs no padding."""
+    values, starts, counts = np.unique(sizes, return_index=True, return_counts=True)
+    row = 0
+    for size, start, count in zip(values.tolist(), starts.tolist(), counts.tolist(), strict=True):
+        end = row + size * count
+        yield Block(size, slice(start, start + count), slice(row, end))
+        row = end
 
 
 class AssignmentRisk:
