@@ -54,13 +54,6 @@ def test_reliability_of_one_of_several_classes():
     np.testing.assert_array_equal(curve.observed, alone.observed)
 
 
-def test_prior_reweighs_the_classes():
-    weight = np.array([0.2, 0.8])[LABELS] / np.bincount(LABELS)[LABELS]
-    curve = calibration_curve(LABELS, CHANCE, n_bins=1, class_prior=[0.2, 0.8])
-    np.testing.assert_allclose(curve.observed, 0.8)
-    np.testing.assert_allclose(curve.predicted, np.average(CHANCE, weights=weight))
-
-
 @pytest.mark.parametrize("shift", [0.0, 1.5])
 def test_standard_errors_are_right_on_average(shift):
     labels, y = fixed_bags(n_bags=40)
@@ -102,7 +95,6 @@ def test_bags_whose_scatter_cannot_be_told():
         (LABELS3, CHANCE3, {}, "name one with pos_label"),
         (LABELS3, CHANCE3, {"pos_label": "x"}, "pos_label 'x' is none of the classes"),
         (LABELS, CHANCE, {"n_bins": 0}, "n_bins must be a whole number of at least 1"),
-        (LABELS, CHANCE, {"class_prior": "flat"}, "class_prior must be"),
     ],
 )
 def test_bad_probabilities_get_one_sentence(y, chance, settings, message):
@@ -111,6 +103,7 @@ def test_bad_probabilities_get_one_sentence(y, chance, settings, message):
 
 
 def test_a_bin_without_a_share_is_refused():
-    y = bag_target([0, 0, 1, 1], [0.4, 0.4, 0.6, 0.6])
+    bag = np.repeat(np.arange(4), 10)
+    y = bag_target(bag, dict(enumerate([-1.39, 0.18, -0.28, -0.18])), noise=0.15)
     with pytest.raises(ValueError, match="estimated share of bin 0 is not positive"):
-        calibration_curve(y, [0.1, 0.1, 0.9, 0.9], n_bins=2, class_prior=[0.01, 0.99])
+        calibration_curve(y, np.linspace(0, 1, 40), n_bins=4)

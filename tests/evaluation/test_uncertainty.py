@@ -116,28 +116,28 @@ def test_bags_too_alike_to_be_drawn_again_are_refused():
         estimate("roc_auc", y, np.arange(155.0))
 
 
-def test_noise_that_is_told_neither_biases_nor_is_forgotten_in_the_interval():
-    """Laplace noise on counts, 60 draws: left untold the AUC is too low by far."""
+def test_known_noise_neither_biases_nor_is_forgotten_in_the_interval():
+    """Laplace noise on counts, 60 draws: left out the AUC is too low by far."""
     truth = gaussian_auc(2.0)
-    errors = {"told": [], "untold": []}
+    errors = {"known": [], "ignored": []}
     hits = []
     for seed in range(60):
         data = make_gaussian_bags(
             n_bags=80, bag_size=30, proportions=(0.2, 0.7), n_features=1, random_state=seed
         )
         # another seed, or the noise would go along with the proportions
-        told = add_count_noise(data.y, 1.5, random_state=1000 + seed)
-        untold = bag_target(told["bag"], np.clip(told["proportion"], 0, 1))
+        known = add_count_noise(data.y, 1.5, random_state=1000 + seed)
+        ignored = bag_target(known["bag"], np.clip(known["proportion"], 0, 1))
         found = {
             name: estimate("roc_auc", y, data.X[:, 0])
-            for name, y in (("told", told), ("untold", untold))
+            for name, y in (("known", known), ("ignored", ignored))
         }
         for name in errors:
             errors[name].append(found[name].value - truth)
-        hits.append(found["told"].low <= truth <= found["told"].high)
-    assert np.mean(errors["untold"]) < -0.03
+        hits.append(found["known"].low <= truth <= found["known"].high)
+    assert np.mean(errors["ignored"]) < -0.03
     # what is left is of the order of one over the number of bags
-    assert abs(np.mean(errors["told"])) < 0.2 * abs(np.mean(errors["untold"]))
+    assert abs(np.mean(errors["known"])) < 0.2 * abs(np.mean(errors["ignored"]))
     assert 0.85 < np.mean(hits) <= 1
 
 

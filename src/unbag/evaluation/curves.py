@@ -17,7 +17,6 @@ from scipy.optimize import isotonic_regression
 from unbag._arrays import Floats
 from unbag._checks import check_count
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import (
     Sample,
     cell_shares,
@@ -117,16 +116,15 @@ def calibration_curve(
     *,
     n_bins: int = 10,
     pos_label: Any = None,
-    class_prior: Any = "empirical",
 ) -> CalibrationCurve:
     """Compare predicted probabilities with the proportions of a class that bags show.
 
-    With B a bin and ρ the class prior, the observed share estimates P(c | p(X) in B) by
+    With B a bin and π the class proportions, the observed share estimates P(c | p(X) in B) by
 
-        O = Σ_i ρ_c W[i, c] m_i / M,    M = Σ_i Σ_k ρ_k W[i, k] m_i,
+        O = Σ_i π_c W[i, c] m_i / M,    M = Σ_i Σ_k π_k W[i, k] m_i,
 
-    where m_i is the share of bag i that falls into B. For ρ = π the divisor M is the share of all
-    instances in B, and O is the mean of their unbiased labels. As W is a least-squares fit of m_i
+    where m_i is the share of bag i that falls into B: M is the share of all instances in B, and O
+    the mean of their unbiased labels. As W is a least-squares fit of m_i
     to the proportions γ_i, the residuals of that fit show how much each bag scatters, and their
     weighted squares (divided by 1 − leverage) sum to the squared standard error.
 
@@ -135,14 +133,12 @@ def calibration_curve(
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions; plain labels are pure bags.
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Probabilities of the class ``pos_label``, or of every class. They should come from a model
-        that was not trained on these bags.
+        Probabilities of the class ``pos_label``, or of every class, at the class prior of the
+        bags. They should come from a model that was not trained on these.
     n_bins : int, default=10
         Number of bins with about equally many instances; empty ones are left out.
     pos_label : label, optional
         The class that the curve is about; by default the second of two.
-    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
-        Shares of the classes for which the probabilities are meant.
 
     Returns
     -------
@@ -162,7 +158,7 @@ def calibration_curve(
     # rows of known label scatter one by one
     bags = bags.with_labelled_rows_apart()[0]
     W = decontamination_weights(bags)
-    signed = resolve_class_prior(class_prior, bags.class_shares) * W
+    signed = bags.class_shares * W
     total = signed.sum(axis=1)
     check_count(n_bins, "n_bins")
     edges = np.quantile(predicted_p, np.linspace(0, 1, n_bins + 1)[1:-1])
@@ -173,8 +169,8 @@ def calibration_curve(
     share = m @ total
     if (share <= 0).any():
         raise ValueError(
-            f"At this class_prior the estimated share of bin {int((share <= 0).argmax())} is not "
-            "positive; take fewer bins, or class_prior='empirical'."
+            f"The estimated share of bin {int((share <= 0).argmax())} is not positive, since the "
+            "proportions are noisy; take fewer bins."
         )
     observed, predicted = m @ signed[:, c] / share, q @ total / share
 

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
 from unbag._arrays import Floats
@@ -39,7 +38,7 @@ from unbag._text import listing, p_text, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import probabilities_of
 from unbag.defaults import FEWEST_BAGS
-from unbag.evaluation.bag_effects import NORMAL_95, ShiftType, estimate_bag_effect
+from unbag.evaluation.bag_effects import ShiftType, estimate_bag_effect
 from unbag.evaluation.held_out import OutOfFold, cross_fit
 
 _ROUNDS = 50
@@ -469,31 +468,6 @@ def make_monitoring_reference(
         rows = score_distribution(bags, p[number])
         classes.append(ClassReference(choose_line(found, label_shift), *found.total_gap(), rows))
     return replace(reference, classes=tuple(classes))
-
-
-def drift_notes(
-    reference: MonitoringReference, y: Any, probabilities: ArrayLike, X: Any = None
-) -> tuple[str, ...]:
-    """Compare new rows and their counts with those of training, in sentences."""
-    bags = check_bag_target(y)
-    table = np.asarray(probabilities, dtype=float)
-    table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
-    if bags.n_classes != len(reference.class_shares) or bags.n_bags < FEWEST_BAGS:
-        return ()
-    classes = list(zip(reference.numbers, reference.classes, strict=True))
-    rows = [stability_index(one.rows, bags, table[:, k]) for k, one in classes]
-    notes = [f"Drift of the rows: {max(rows, key=lambda one: one.index).description}."]
-    for k, one in classes:
-        now = ClassInBags.of(bags, table[:, k], k)
-        gap, error = now.total_gap()
-        both = float(np.hypot(error, one.gap_error))
-        if abs(gap - one.gap) > 1.5 * NORMAL_95 * both:
-            name = "" if len(classes) == 1 else f" of class {shown(bags.class_names[k], 40)}"
-            notes.append(
-                f"Drift: counts{name} are {now.share / max(now.mean, 1e-12):.2f} times those that the "
-                "model predicts; see unbag monitor."
-            )
-    return (*notes, *describe_out_of_range(OutOfRange(reference.columns, X).shares))
 
 
 def describe_out_of_range(shares: Mapping[str, float]) -> list[str]:

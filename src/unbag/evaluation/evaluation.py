@@ -26,10 +26,11 @@ from unbag.evaluation.checks import (
     signal_within_bags,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
-from unbag.evaluation.drift import MonitoringReference, drift_notes
+from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit, posterior_draws
 from unbag.evaluation.labelled import enough_labels, estimates_from_labels
 from unbag.evaluation.measures import Measure, get_measure, make_sample, usual_measures
+from unbag.evaluation.monitoring import drift_notes
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sensitivity import (
     HeldOutLogOdds,

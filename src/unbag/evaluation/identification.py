@@ -15,14 +15,13 @@ K of positives given, all measures of two classes are functions of one such T:
 
 T is a sum over bags, and in a bag it is largest if its k positives are the rows of the largest h,
 smallest if they are those of the smallest. Both labellings agree with the counts: the limits are
-*sharp*, since each is attained. Losses are linear in labels as well, with h their difference
-weighed by class.
+*sharp*, since each is attained.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +30,6 @@ from scipy import stats
 from unbag._arrays import Floats
 from unbag._checks import check_inside
 from unbag.bags.bags import Bags
-from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import (
     Area,
     ByClassMeans,
@@ -80,15 +78,14 @@ def identification_bounds(
     measure : str
         ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
         ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
-        ``"f1"`` or ``"corrected_risk"``.
+        or ``"f1"``.
     y, scores : as in `estimate`
     confidence_level : float, default=0.95
         Where counts carry noise: the probability that all true counts lie within the limits that are
         allowed for them, for normal or Laplace noise. A share that is not that of a whole count
         may stand for either of the two next to it.
     **options
-        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
-        ``positive``.
+        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``positive``.
 
     Returns
     -------
@@ -105,20 +102,12 @@ def identification_bounds(
     """
     check_inside(confidence_level, "confidence_level")
     sample = make_sample(y, scores, binary="Limits without assumptions")
-    return bounds_of(get_measure(measure, options), sample, confidence_level)
-
-
-def bounds_of(
-    measure: Measure, sample: Sample, confidence_level: float = 0.95
-) -> IdentificationBounds:
-    """Find the extremes of a measure of a sample; of several classes, what it can be in any sample."""
-    if sample.bags.n_classes != 2:
-        ends = (0.0, 1.0) if measure.bounded else (-np.inf, np.inf)
-        return IdentificationBounds(*ends, sharp=False)
-    counts = allowed_counts(sample.bags, confidence_level)
-    if isinstance(measure, Risk):
-        return _of_losses(measure, sample, counts)
-    return _of_sum(in_these_rows(measure), sample, counts)
+    chosen = get_measure(measure, options)
+    if isinstance(chosen, Risk):
+        raise ValueError(
+            "Limits without assumptions are those of rates, costs and areas, not risks."
+        )
+    return bounds_of(chosen, sample, confidence_level)
 
 
 @dataclass(frozen=True)
@@ -150,40 +139,53 @@ def in_these_rows(measure: Measure) -> ByClassMeans:
     return measure
 
 
-class AllowedCounts(NamedTuple):
-    """Fewest and most rows of each class that a bag may hold: (n_bags, n_classes)."""
+def bounds_of(
+    measure: Measure, sample: Sample, confidence_level: float = 0.95
+) -> IdentificationBounds:
+    """Find the extremes of a measure; of a risk or several classes, those that it has by nature."""
+    bags, sharp = sample.bags, False
+    if bags.n_classes != 2 or isinstance(measure, Risk):
+        ends = np.array([0.0, 1.0] if measure.bounded else [-np.inf, np.inf])
+    else:
+        fewest, most = allowed_counts(bags, confidence_level)
+        sharp = bool((fewest == most).all())
+        function, N = in_these_rows(measure), bags.n_instances
+        statistics = function.statistics(sample)
+        values, found = statistics[-1], []
+        for sign in (-1, 1):
+            # for each number of positives, the measure is monotone in one sum
+            K, T = _extreme_sums(values, bags, fewest, most, sign)
+            some = (K > 0) & (N > K)
+            K, T = K[some], T[some]
+            means = np.stack([(values.sum() - T) / (N - K), T / K], axis=-1)[..., None]
+            if len(statistics) == 2:
+                means = np.concatenate([1 - means, means], axis=-1)
+            found.append(function.of_means(means, bags))
+        ends = np.concatenate(found)
+    return IdentificationBounds(float(ends.min()), float(ends.max()), sharp)
 
-    fewest: NDArray[np.int64]
-    most: NDArray[np.int64]
 
-    @property
-    def known(self) -> bool:
-        """Whether there is one possibility only."""
-        return bool((self.fewest == self.most).all())
-
-
-def allowed_counts(bags: Bags, confidence_level: float) -> AllowedCounts:
-    """Whole counts next to those given, and all within their noise."""
-    given = bags.counts
-    slack = _WHOLE * bags.sizes[:, None]
-    fewest, most = np.floor(given + slack), np.ceil(given - slack)
+def allowed_counts(
+    bags: Bags, confidence_level: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Fewest and most positives of each bag: whole counts next to those given, or in their noise."""
+    given, sizes = bags.counts[:, 1], bags.sizes
+    fewest, most = np.floor(given + _WHOLE * sizes), np.ceil(given - _WHOLE * sizes)
     if bags.noise is not None:
-        variance = np.diagonal(bags.noise, axis1=1, axis2=2)
+        variance = bags.noise[:, 1, 1]
         # so many normal or Laplace errors lie within these standard deviations
         miss = (1 - confidence_level) / max(int((variance > 0).sum()), 1)
         reach = max(stats.norm.isf(miss / 2), -np.log(miss) / np.sqrt(2))
-        reach = reach * bags.sizes[:, None] * np.sqrt(variance)
+        reach = reach * sizes * np.sqrt(variance)
         fewest = np.minimum(fewest, np.ceil(given - reach))
         most = np.maximum(most, np.floor(given + reach))
-    limits = [np.clip(counts, 0, bags.sizes[:, None]).astype(np.int64) for counts in (fewest, most)]
-    found = AllowedCounts(*limits)
-    absent = found.most.sum(axis=0) == 0
-    if absent.any():
-        raise ValueError(
-            f"These bags hold no row of class {bags.class_names[absent.argmax()]}, so that there "
-            "are no classes to compare."
-        )
-    return found
+    fewest, most = (np.clip(counts, 0, sizes).astype(np.int64) for counts in (fewest, most))
+    for absent, name in zip((fewest == sizes, most == 0), bags.class_names, strict=True):
+        if absent.all():
+            raise ValueError(
+                f"These bags hold no row of class {name}, so that there are no classes to compare."
+            )
+    return fewest, most
 
 
 def _extreme_sums(
@@ -203,47 +205,3 @@ def _extreme_sums(
     optional = np.sort(gain[~forced & (place < np.repeat(most, bags.sizes))])[::-1]
     sums = gain[forced].sum() + np.concatenate([[0.0], np.cumsum(optional)])
     return fewest.sum() + np.arange(len(sums)), sign * sums
-
-
-def _of_sum(measure: ByClassMeans, sample: Sample, counts: AllowedCounts) -> IdentificationBounds:
-    """Extremes of a measure that, for each number of positives, is monotone in one sum."""
-    bags = sample.bags
-    statistics = measure.statistics(sample)
-    values, N = statistics[-1], bags.n_instances
-    found = []
-    for sign in (-1, 1):
-        K, T = _extreme_sums(values, bags, counts.fewest[:, 1], counts.most[:, 1], sign)
-        some = (K > 0) & (N > K)
-        K, T = K[some], T[some]
-        means = np.stack([(values.sum() - T) / (N - K), T / K], axis=-1)[..., None]
-        if len(statistics) == 2:
-            means = np.concatenate([1 - means, means], axis=-1)
-        found.append(measure.of_means(means, bags))
-    return _limits(np.concatenate(found), counts.known)
-
-
-def _of_losses(measure: Risk, sample: Sample, counts: AllowedCounts) -> IdentificationBounds:
-    """Extremes of Σ_c π_c (mean over class c of its loss)."""
-    bags, losses = sample.bags, measure.statistics(sample)
-    prior = resolve_class_prior(measure.class_prior, bags.class_shares)
-    if counts.known:
-        weight = prior / counts.fewest.sum(axis=0)
-        gain = weight[1] * losses[1] - weight[0] * losses[0]
-        rest = weight[0] * losses[0].sum()
-        ends = [
-            rest + _extreme_sums(gain, bags, counts.fewest[:, 1], counts.most[:, 1], sign)[1]
-            for sign in (-1, 1)
-        ]
-        return _limits(np.concatenate(ends), sharp=True)
-    ends = []
-    for sign in (-1, 1):
-        end = 0.0
-        for c, loss in enumerate(losses):
-            K, T = _extreme_sums(loss, bags, counts.fewest[:, c], counts.most[:, c], sign)
-            end += prior[c] * sign * np.max(sign * T[K > 0] / K[K > 0])
-        ends.append(end)
-    return _limits(np.array(ends), sharp=False)
-
-
-def _limits(values: Floats, sharp: bool) -> IdentificationBounds:
-    return IdentificationBounds(float(values.min()), float(values.max()), sharp)

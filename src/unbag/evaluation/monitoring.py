@@ -11,8 +11,8 @@ compares new bags with it.
   well as before: another ``class_prior`` corrects it;
 - *degraded*: the line is flatter, or bags scatter more around it: train again.
 
-Each of three tests (totals, slope, scatter) has the level ``alpha`` / 3, so that false alarms have a
-probability of at most ``alpha``.
+Each of three tests (totals, slope, scatter) has the level 5% / 3, so that false alarms have a
+probability of at most 5%.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbag._arrays import Floats
-from unbag._checks import check_inside
 from unbag._outputs import by_output
 from unbag._text import WIDTH, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
@@ -51,8 +50,11 @@ from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
 
 MonitorVerdict = Literal["ok", "prior_shift", "degraded"]
 
-# Tests that share alpha: totals, slope, scatter.
-_TESTS = 3
+# Probability of a false alarm, and the tests that share it: totals, slope, scatter.
+_ALPHA, _TESTS = 0.05, 3
+
+# Relative difference of totals that does not matter.
+_TOLERANCE = 0.05
 
 # Scatter that matters at all.
 _LEAST_SCATTER = 1.25
@@ -147,7 +149,6 @@ class MonitoringResult:
     bags: Mapping[str, NDArray[Any]]
     class_prior: tuple[float, ...]  # at which probabilities add up to the new totals
     out_of_range: Mapping[str, float]  # share of rows outside the range of training, by column
-    alpha: float
     tolerance: float
 
     @property
@@ -158,7 +159,7 @@ class MonitoringResult:
     @cached_property
     def alarms(self) -> dict[str, bool]:
         """Which of the tests reject; the slope's alarm is split by its sign."""
-        alpha = self.alpha / _TESTS / len(self.classes)
+        alpha = _ALPHA / _TESTS / len(self.classes)
         found = dict.fromkeys(("totals", "flatter", "steeper", "scatter"), False)
         for one in self.classes:
             change = one.change
@@ -278,8 +279,7 @@ def monitor(
     y: Any,
     *,
     reference: MonitoringReference,
-    alpha: float = 0.05,
-    tolerance: float = 0.05,
+    tolerance: float = _TOLERANCE,
     class_names: Sequence[Any] | None = None,
 ) -> MonitoringResult:
     """Test whether a model still holds, from the counts of new bags.
@@ -294,8 +294,6 @@ def monitor(
         Their bags; at least five.
     reference : MonitoringReference
         From `make_monitoring_reference`, on the bags of training.
-    alpha : float, default=0.05
-        Probability of a false alarm, over all tests together.
     tolerance : float, default=0.05
         Relative difference of totals that does not matter, however significant; twice as much for
         slopes.
@@ -324,39 +322,65 @@ def monitor(
     >>> bool(abs(result.class_prior[1] - may.labels.mean()) < 0.05)
     True
     """
-    bags = check_bag_target(y)
-    check_inside(alpha, "alpha")
     if not tolerance >= 0:
         raise ValueError(f"tolerance must not be negative, as {tolerance!r} is.")
-    before, least = np.array(reference.class_shares), 0.5 / bags.n_instances
-    if bags.n_classes != len(before):
-        raise ValueError(
-            f"The reference is for {len(before)} classes, and the target has {bags.n_classes}."
-        )
-    n_bags = int((~bags.labelled).sum())
-    if n_bags < FEWEST_BAGS:
-        raise ValueError(f"monitor takes {FEWEST_BAGS} new bags at least, and there are {n_bags}.")
     check_gives_probabilities(model)
+    bags = check_bag_target(y)
+    _check_reference(bags, reference)
     if class_names is not None:
         bags = replace(bags, names=tuple(map(str, class_names)))
-    probabilities = np.asarray(model.predict_proba(X), dtype=float)
+    return compare_bags(bags, model.predict_proba(X), X, reference, tolerance)
+
+
+def drift_notes(
+    reference: MonitoringReference, y: Any, probabilities: ArrayLike, X: Any = None
+) -> tuple[str, ...]:
+    """Compare new rows and their counts with those of training as `monitor` does, in sentences."""
+    bags = check_bag_target(y)
+    try:
+        _check_reference(bags, reference)
+    except ValueError as error:
+        return (f"Drift is not tested: {error}",)
+    table = np.asarray(probabilities, dtype=float)
+    table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
+    found = compare_bags(bags, table, X, reference)
+    return (f"Drift: {found.lead}", *found.advice, *found.describe_rows())
+
+
+def _check_reference(bags: Bags, reference: MonitoringReference) -> None:
+    n_classes, n_bags = len(reference.class_shares), int((~bags.labelled).sum())
+    if bags.n_classes != n_classes:
+        raise ValueError(
+            f"The reference is for {n_classes} classes, and the target has {bags.n_classes}."
+        )
+    if n_bags < FEWEST_BAGS:
+        raise ValueError(f"monitor takes {FEWEST_BAGS} new bags at least, and there are {n_bags}.")
+
+
+def compare_bags(
+    bags: Bags,
+    probabilities: ArrayLike,
+    X: Any,
+    reference: MonitoringReference,
+    tolerance: float = _TOLERANCE,
+) -> MonitoringResult:
+    """Compare new bags with those of training, by the probabilities of their rows."""
+    p = np.asarray(probabilities, dtype=float)
+    before, least = np.array(reference.class_shares), 0.5 / bags.n_instances
     # the class prior at which probabilities add up to the totals
-    offset = offset_for_shares(
-        by_output(log_odds_of(probabilities)), np.clip(bags.class_shares, least, None)
-    )
+    offset = offset_for_shares(by_output(log_odds_of(p)), np.clip(bags.class_shares, least, None))
     prior = np.clip(before, least, None) * np.exp([0.0, *offset] if len(offset) == 1 else offset)
     prior /= prior.sum()
-    moved = adjust_probabilities(probabilities, before, prior)
+    moved = adjust_probabilities(p, before, prior)
     classes = tuple(
-        compare_class(bags, number, one, probabilities[:, number], moved[:, number])
+        compare_class(bags, number, one, p[:, number], moved[:, number])
         for number, one in zip(reference.numbers, reference.classes, strict=True)
     )
     return MonitoringResult(
         classes=classes,
-        bags=_by_bag(bags, reference, classes, probabilities),
+        bags=_by_bag(bags, reference, classes, p),
         class_prior=tuple(map(float, prior)),
         out_of_range=OutOfRange(reference.columns, X).shares,
-        alpha=alpha,
         tolerance=tolerance,
     )
 

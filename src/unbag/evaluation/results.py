@@ -258,13 +258,19 @@ class Evaluation:
 
     def _findings(self) -> list[str]:
         """The verdicts and the drift, in lines."""
-        lines = [str(self.verdict)]
-        spanning = self.verdict.assumption in ("either", "sensitivity")
-        for key, other in self.verdicts.items():
-            if key != self.verdict.assumption and not (spanning and key == "label_shift"):
-                own = [text for text in other.reasons if text not in self.verdict.reasons]
-                lines.append(str(replace(other, reasons=tuple(own), advice=())))
-        return [*lines, *(textwrap.fill(text, WIDTH) for text in self.drift)]
+        verdicts = map(str, (self.verdict, *self.other_verdicts))
+        return [*verdicts, *(textwrap.fill(text, WIDTH) for text in self.drift)]
+
+    @property
+    def other_verdicts(self) -> list[Verdict]:
+        """Verdicts on what estimates do not rest on, each with the reasons that are its own."""
+        rests, said = self.verdict.assumption, self.verdict.reasons
+        shown = "label_shift" if rests in ("either", "sensitivity") else rests
+        return [
+            replace(one, reasons=tuple(text for text in one.reasons if text not in said), advice=())
+            for key, one in self.verdicts.items()
+            if key != shown
+        ]
 
     def _table(self) -> list[str]:
         first = next(iter(self.estimates.values()))

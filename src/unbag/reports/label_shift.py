@@ -83,7 +83,6 @@ class LabelShiftDisplay(Display):
         *,
         feature: str | None = None,
         feature_names: ArrayLike | None = None,
-        alpha: float = 0.05,
     ) -> LabelShiftDisplay:
         """Test the columns and show one of them: the one given, or that of the least p-value.
 
@@ -97,8 +96,6 @@ class LabelShiftDisplay(Display):
             The column to show; by default that of the least p-value.
         feature_names : sequence of str, optional
             Names of the columns of an array.
-        alpha : float, default=0.05
-            Significance level: probability of a false alarm.
 
         Returns
         -------
@@ -106,7 +103,7 @@ class LabelShiftDisplay(Display):
             The display.
         """
         columns = read_columns(X, feature_names)
-        test = columns_test(columns, check_bag_target(y), alpha)
+        test = columns_test(columns, check_bag_target(y))
         return show_test(columns, y, test, test.worst_feature if feature is None else feature)
 
     @property

@@ -13,7 +13,6 @@ from unbag._text import (
     counted,
     listing,
     measure_words,
-    p_text,
     percent,
     rough,
     sentence,
@@ -74,20 +73,11 @@ def verdict_section(
     answer = "Yes." if verdict.name == "not_rejected" else "No, only the ranges."
     text = f"{answer} {verdict.lead} {evaluation.lead}"
     findings = [Finding(text, _KINDS[verdict.name])]
-    others = [
-        other
-        for key, other in evaluation.verdicts.items()
-        if key != verdict.assumption
-        and (key != "label_shift" or verdict.assumption not in ("either", "sensitivity"))
-    ]
     reasons = [*verdict.reasons]
-    for other in others:
-        reasons += [other.lead, *(text for text in other.reasons if text not in verdict.reasons)]
-    rejecting = {
-        check.what: check.test
-        for check in checks
-        if isinstance(check.test, LabelShiftTest) and check.test.reject
-    }
+    for other in evaluation.other_verdicts:
+        reasons += [other.lead, *other.reasons]
+    tests = {one.what: one.test for one in checks if isinstance(one.test, LabelShiftTest)}
+    rejecting = {what for what, test in tests.items() if test.reject}
     for text in reasons:
         warn = verdict.assumption != "covariate_shift" and text.partition(":")[0] in rejecting
         findings.append(Finding(text, "warning" if warn else "plain"))
@@ -107,7 +97,6 @@ def verdict_section(
         for display in displays
     ]
     tables = [_by_assumption(evaluation)] if len(evaluation.by_assumption) > 1 else []
-    tables += [_suspects(what, test) for what, test in rejecting.items()]
     title = "Can the estimates be trusted?"
     return Section("verdict", title, tuple(findings), tuple(pictures), tuple(tables))
 
@@ -162,26 +151,6 @@ def _effect_findings(model: Any, bags: Bags) -> list[Finding]:
         f"{sentence(effect)}"
     )
     return [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
-
-
-def _suspects(what: str, test: LabelShiftTest) -> NumberTable:
-    table = test.bags
-    keep = np.flatnonzero(table["adjusted_p_value"] <= test.alpha)[:_LISTED]
-    if len(keep) == 0:
-        keep = np.arange(min(5, len(table["bag"])))
-    rows = tuple(
-        (
-            shown(table["bag"][k], 60),
-            whole(table["size"][k]),
-            shown(table["feature"][k], 60),
-            f"{table['z'][k]:+.1f}",
-            p_text(table["adjusted_p_value"][k]).removeprefix("p = ").removeprefix("p "),
-        )
-        for k in keep
-    )
-    header = ("Bag", "Instances", "Column", "z", "p, adjusted")
-    what = f"{what[0].lower()}{what[1:]}"
-    return NumberTable(f"Bags with the largest deviations: {what}", header, rows)
 
 
 # --- accuracy -------------------------------------------------------------------------------------
