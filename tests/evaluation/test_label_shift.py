@@ -387,5 +387,5 @@ def test_a_test_that_could_not_fail_says_so():
     found = label_shift_test(data.X, data.y)
     assert not found.reject
     assert found.typical_drift > 0.5
-    assert not found.could_fail
+    assert not found.has_power
     assert "would not have been detected" in found.summary

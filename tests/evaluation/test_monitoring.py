@@ -166,7 +166,7 @@ def test_odds_that_follow_rows_more_can_be_used_as_they_are(april):
 def test_a_line_that_hardly_rose_in_training_may_rise():
     """Held-out bags make a weak model look weaker than the model of all bags is."""
     weak = reference_of(*covariate_shift_month(0, slope=0.0, n_bags=12))
-    assert not weak.classes[0].line.sure
+    assert not weak.classes[0].line.significant
     found = monitor(TRUE, *covariate_shift_month(1), reference=weak)
     assert found.classes[0].change.slope_p < 0.01
     assert not found.alarms["steeper"]

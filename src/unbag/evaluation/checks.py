@@ -251,8 +251,8 @@ def judge_label_shift(
     slope = _slope(effect)
     if effect is not None and effect.shift_type is not None:
         findings.append(("not_rejected" if agrees else "rejected", slope))
-    can_fail = any(not isinstance(test, str) and test.could_fail for test in tests.values())
-    if not can_fail and not agrees:
+    has_power = any(not isinstance(test, str) and test.has_power for test in tests.values())
+    if not has_power and not agrees:
         text = "There are too few bags, or too similar ones, to check label shift."
         findings.insert(0, ("inconclusive", text))
     if signal is not None and signal.separation < SEPARATED:

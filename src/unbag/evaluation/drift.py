@@ -132,7 +132,7 @@ class BagLine:
         return self.share * (1 - self.share)
 
     @property
-    def sure(self) -> bool:
+    def significant(self) -> bool:
         """Whether it rises beyond doubt; held-out bags pull the slope of a weak model below 0."""
         return self.slope > _SURE * self.slope_error
 
@@ -194,7 +194,7 @@ def choose_line(found: ClassInBags, label_shift: bool) -> BagLine:
     """The line of the assumption that bags agree with; under label shift, if it has a slope."""
     if label_shift:
         line = fit_line(found, "label_shift")
-        if line.sure:
+        if line.significant:
             return line
     return fit_line(found, "covariate_shift")
 

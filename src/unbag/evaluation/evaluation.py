@@ -139,9 +139,7 @@ def _span(estimates: list[Estimate]) -> Estimate:
     first = next((e for e in estimates if 0 <= e.value <= 1 or not e.bounded), estimates[0])
     limits = [e.shown_limits for e in estimates]
     low, high = min(low for low, _ in limits), max(high for _, high in limits)
-    if first.bounded:
-        low, high = max(low, 0.0), min(high, 1.0)
-    return replace(first, low=low, high=high, assumption="either")
+    return replace(first.between(low, high), assumption="either")
 
 
 def _roc(

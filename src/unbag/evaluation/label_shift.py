@@ -72,7 +72,7 @@ class LabelShiftTest:
         return float(np.nanmedian(self.features["detectable_drift"]))
 
     @property
-    def could_fail(self) -> bool:
+    def has_power(self) -> bool:
         """Whether deviations of half a standard deviation would have been detected, or some were."""
         return self.reject or self.typical_drift <= LARGE_DRIFT
 
@@ -199,7 +199,7 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
         found = plane.test([column for _, column in block])
         ratio, p_lack = found.lack()
         statistic[at], p[at] = df * ratio, np.minimum(p_lack, found.p_steep)
-        drift[at] = np.sqrt(found.refined.noticed(alpha / (2 * len(names))) / found.information)
+        drift[at] = np.sqrt(found.refined.detectable(alpha / (2 * len(names))) / found.information)
         steep[at] = found.p_steep < p_lack
         column, bag = found.p_bag.argmin(axis=0), np.arange(bags.n_bags)
         least = found.p_bag[column, bag]

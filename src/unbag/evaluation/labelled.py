@@ -45,7 +45,7 @@ from unbag.evaluation.uncertainty import Estimate
 from unbag.observations.count_likelihood import LabelPosteriors
 
 # How far scores, and ranks in their place, are scaled at most to become log-odds.
-_STRETCHES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 9.0)
+_SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 9.0)
 _N_FOLDS = 10
 
 
@@ -152,9 +152,9 @@ def _compare(
     """Class means by imputations, c_b, and N (y − p)(h − c_b) by class size of each labelled row."""
     bags, rows = drawn.bags, drawn.rows
     means, centres = imputed_means(probabilities, statistics, bags)
-    surprise = (drawn.of_class - probabilities[:, rows]) / bags.class_shares[:, None]
+    residual = (drawn.of_class - probabilities[:, rows]) / bags.class_shares[:, None]
     apart = statistics[:, rows] - centres[:, :, bags.index[rows]]
-    return means, centres, surprise[:, None] * apart
+    return means, centres, residual[:, None] * apart
 
 
 def _noise_variance(slopes: Floats, means: Floats, centres: Floats, bags: Bags) -> float:
@@ -312,10 +312,10 @@ def candidates(sample: Sample, bags: Bags) -> list[Callable[[], Floats]]:
         forms.append(np.log(place / (1 - place))[None] / 1.8)
     posteriors = LabelPosteriors(bags)
 
-    def impute(form: Floats, stretch: float) -> Floats:
-        return probabilities_of_all(posteriors(stretch * form[None])[0])
+    def impute(form: Floats, scale: float) -> Floats:
+        return probabilities_of_all(posteriors(scale * form[None])[0])
 
-    return [partial(impute, form, stretch) for form in forms for stretch in _STRETCHES]
+    return [partial(impute, form, scale) for form in forms for scale in _SCALES]
 
 
 def fit_imputations(drawn: Draw, choices: Sequence[Callable[[], Floats]]) -> Imputations:

@@ -95,7 +95,7 @@ class LackMoments(NamedTuple):
         threshold = ((self.scale + self.excess) * denominator - self.scale) / a + shape
         return np.mean(special.chdtrc(shape, np.maximum(threshold, 0.0)), axis=0)
 
-    def noticed(self, level: float) -> Floats:
+    def detectable(self, level: float) -> Floats:
         """Mean of T at which it is found significant in four of five cases."""
         a, shape = self._pearson()
         least = a * (special.chdtri(shape, level) - shape)

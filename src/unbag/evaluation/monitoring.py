@@ -168,7 +168,7 @@ class MonitoringResult:
             bent = change.slope_p < alpha and abs(one.slope_ratio - 1) > 2 * self.tolerance
             found["flatter"] |= bent and one.slope_ratio < 1
             # slopes of weak models are less in training, where bags are held out, than later
-            found["steeper"] |= bent and one.slope_ratio > 1 and one.line.sure
+            found["steeper"] |= bent and one.slope_ratio > 1 and one.line.significant
             found["scatter"] |= change.scatter_p < alpha and one.scatter_ratio > _LEAST_SCATTER
         return found
 

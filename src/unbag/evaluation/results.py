@@ -18,7 +18,7 @@ from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import LabelledEstimate
 from unbag.evaluation.measures import Measure, Sample
 from unbag.evaluation.sensitivity import RobustnessValue, SignalName, find_robustness
-from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict, find_estimate
+from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict
 
 _LEADS: dict[Assumption, str] = {
     "label_shift": "Estimates hold under label shift, which these bags do not contradict.",
@@ -120,7 +120,9 @@ class Evaluation:
         return {check.what: check.test for check in self.rows.checks}
 
     def __getitem__(self, measure: str) -> Estimate:
-        return find_estimate(self.estimates, measure)
+        if measure not in self.estimates:
+            raise KeyError(f"There is no {measure!r} here; there are {', '.join(self.estimates)}.")
+        return self.estimates[measure]
 
     def robustness_value(self, below: float, measure: str = "roc_auc") -> RobustnessValue:
         """Return how strong a confounder must be to move a measure below a value.
@@ -177,7 +179,7 @@ class Evaluation:
         return {float(one): self.rows.log_odds.value_at(one, *measured) for one in factors}
 
     def _measured(self, measure: str) -> tuple[Measure, Sample]:
-        find_estimate(self.estimates, measure)
+        self[measure]  # or a KeyError that names those there are
         if not self.rows.log_odds.scaled or not self.verdicts:
             raise ValueError("This takes log-odds of rows in bags, which this evaluation has not.")
         return self.measures[measure], self.rows.of(measure)

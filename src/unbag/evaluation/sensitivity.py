@@ -278,9 +278,7 @@ def _span(found: list[Estimate], more_spread: float) -> Estimate:
     low = float(np.fmin.reduce([one.low for one in found]))
     high = float(np.fmax.reduce([one.high for one in found]))
     wide = widen(replace(found[1], low=low, high=high), more_spread)
-    if not wide.bounded:
-        return wide
-    return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0))
+    return wide.between(wide.low, wide.high)
 
 
 def estimates_of_draws(
@@ -304,10 +302,8 @@ def estimates_of_draws(
             continue
         value, error = float(drawn.mean()), float(np.hypot(drawn.std(ddof=1), one.standard_error))
         reach = float(stats.norm.ppf((1 + one.confidence_level) / 2)) * error
-        low, high = min(one.low, value - reach), max(one.high, value + reach)
-        if one.bounded:
-            low, high = max(low, 0.0), min(high, 1.0)
-        found[name] = replace(one, value=value, standard_error=error, low=low, high=high)
+        one = one.between(min(one.low, value - reach), max(one.high, value + reach))
+        found[name] = replace(one, value=value, standard_error=error)
     return found
 
 

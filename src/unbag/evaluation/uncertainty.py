@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,6 @@ from unbag.weights import moment_terms
 
 VerdictName = Literal["not_rejected", "inconclusive", "rejected"]
 Assumption = Literal["label_shift", "covariate_shift", "either", "sensitivity", "labels"]
-
-SomeEstimate = TypeVar("SomeEstimate", bound="Estimate")
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,12 @@ class Estimate:
             return self.low, self.high
         return max(self.low, 0.0), min(self.high, 1.0)
 
+    def between(self, low: float, high: float) -> Self:
+        """Return it with other limits, cut to what is possible."""
+        if self.bounded:
+            low, high = max(low, 0.0), min(high, 1.0)
+        return replace(self, low=low, high=high)
+
     def __str__(self) -> str:
         low, high = self.shown_limits
         return f"{self.value:.4f} ({low:.4f} to {high:.4f})"
@@ -125,13 +129,6 @@ def widen(estimate: Estimate, factor: float) -> Estimate:
     value = estimate.value
     low, high = (value + factor * (limit - value) for limit in (estimate.low, estimate.high))
     return replace(estimate, standard_error=factor * estimate.standard_error, low=low, high=high)
-
-
-def find_estimate(estimates: dict[str, SomeEstimate], measure: str) -> SomeEstimate:
-    """Look an estimate up by the name of its measure."""
-    if measure not in estimates:
-        raise KeyError(f"There is no {measure!r} here; there are {', '.join(estimates)}.")
-    return estimates[measure]
 
 
 # A draw whose bags are nearly all alike carries no information, and is drawn again; if too many are, the
