@@ -21,8 +21,8 @@ from unbag.evaluation.checks import (
 DATA = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
 SOUND = label_shift_test(DATA.X, DATA.y)
 UNSURE = BagEffect(0.0, 0.0, 0.1, 1.4, 0.5, 0.3, 1.9, 1.4)
-LOOKS = replace(UNSURE, slope=1.9, slope_unconstrained=1.9, slope_error=0.1)
-ODDS = replace(UNSURE, slope=1.0, slope_unconstrained=1.0, slope_error=0.1)
+LABEL_SHIFT = replace(UNSURE, slope=1.9, slope_unconstrained=1.9, slope_error=0.1)
+COVARIATE_SHIFT = replace(UNSURE, slope=1.0, slope_unconstrained=1.0, slope_error=0.1)
 
 
 def drifting(size):
@@ -40,21 +40,21 @@ WEAK = label_shift_test(FEW.X, FEW.y)
     ("test", "effect", "expected"),
     [
         (SOUND, UNSURE, "not_rejected"),
-        (SOUND, LOOKS, "not_rejected"),
+        (SOUND, LABEL_SHIFT, "not_rejected"),
         (SOUND, None, "not_rejected"),
-        (SOUND, ODDS, "rejected"),
+        (SOUND, COVARIATE_SHIFT, "rejected"),
         (GROSS, UNSURE, "rejected"),
         (GROSS, None, "rejected"),
-        (GROSS, ODDS, "rejected"),
+        (GROSS, COVARIATE_SHIFT, "rejected"),
         # drifts that do not go along with the proportions do no harm
-        (GROSS, LOOKS, "inconclusive"),
+        (GROSS, LABEL_SHIFT, "inconclusive"),
         (replace(SOUND, p_value=0.02, reject=True), UNSURE, "inconclusive"),
-        (replace(SOUND, p_value=1e-4, reject=True), LOOKS, "inconclusive"),
+        (replace(SOUND, p_value=1e-4, reject=True), LABEL_SHIFT, "inconclusive"),
         # a test that could not fail is none
         (WEAK, UNSURE, "inconclusive"),
         (WEAK, None, "inconclusive"),
-        (WEAK, LOOKS, "not_rejected"),
-        ("too few bags", LOOKS, "not_rejected"),
+        (WEAK, LABEL_SHIFT, "not_rejected"),
+        ("too few bags", LABEL_SHIFT, "not_rejected"),
         ("too few bags", UNSURE, "inconclusive"),
         ("too few bags", None, "inconclusive"),
     ],
@@ -67,7 +67,7 @@ def test_tests_and_slopes(test, effect, expected):
 
 def test_every_test_is_told_with_what_it_could_have_seen():
     found = judge_label_shift(
-        {"The scores": SOUND, "The features": WEAK, "Others": "no bags."}, LOOKS
+        {"The scores": SOUND, "The features": WEAK, "Others": "no bags."}, LABEL_SHIFT
     )
     sound, weak, none, _ = found.reasons
     assert f"{SOUND.typical_drift:.2g} SD would have been detected" in sound
@@ -87,21 +87,32 @@ def test_every_test_is_told_with_what_it_could_have_seen():
     ],
 )
 def test_signal_within_bags_decides(signal, expected):
-    assert judge_label_shift({"The scores": SOUND}, LOOKS, signal).name == expected
+    assert judge_label_shift({"The scores": SOUND}, LABEL_SHIFT, signal).name == expected
 
 
 def test_estimates_rest_on_what_is_not_rejected():
     good, none = Signal(10, 1.0, 0.2), Signal(10, 0.0, 0.2)
     chosen = {}
     for name, effect, signal in (
-        ("label_shift", LOOKS, good),
-        ("covariate_shift", ODDS, good),
-        ("sensitivity", LOOKS, none),
+        ("label_shift", LABEL_SHIFT, good),
+        ("covariate_shift", COVARIATE_SHIFT, good),
+        ("sensitivity", LABEL_SHIFT, none),
         ("either", None, Signal(1, 1.0, 0.2)),
     ):
         one = judge_label_shift({"The scores": SOUND}, effect, signal)
         chosen[name] = overall_verdict(one, judge_covariate_shift(effect, signal)).assumption
     assert chosen == {name: name for name in chosen}
+
+
+@pytest.mark.parametrize(("test", "assumption"), [(SOUND, "either"), (GROSS, "sensitivity")])
+def test_what_would_help_is_named_where_scores_do_not_follow_the_proportions(test, assumption):
+    flat = Signal(1, 1.0, 0.2)
+    of_label_shift = judge_label_shift({"The scores": test}, None, flat)
+    found = overall_verdict(of_label_shift, judge_covariate_shift(None, flat))
+    assert found.assumption == assumption
+    assert "scores do not differ with them" in found.reasons[0]
+    for words in ("Labels of a few hundred rows", "Smaller bags, or a column that differs"):
+        assert any(words in text for text in found.advice)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])

@@ -75,8 +75,8 @@ def test_area_and_risk_refuse_them_too():
     for function in (metrics.estimate, metrics.identification_bounds):
         with pytest.raises(ValueError, match="labels rank no rows"):
             function("roc_auc", DATA.y, HARD)
-        with pytest.raises(ValueError, match="look like probabilities"):
-            function("corrected_risk", DATA.y, CHANCES)
+    with pytest.raises(ValueError, match="look like probabilities"):
+        metrics.estimate("corrected_risk", DATA.y, CHANCES)
     with pytest.raises(ValueError, match=r"look like predictions.*decision_function"):
         plain_estimate("corrected_risk", DATA.y, HARD)
 

@@ -310,12 +310,11 @@ def overall_verdict(label_shift: Verdict, covariate_shift: Verdict) -> Verdict:
         return label_shift
     if covariate_shift.name == "not_rejected":
         return replace(covariate_shift, advice=(_LABELS,))
+    advice = (_LABELS, _FINER) if _FLAT in reasons else (_LABELS,)
     if label_shift.name == "inconclusive":
-        flat = any(text == _FLAT for text in reasons)
-        advice = (_LABELS, _FINER) if flat else (_LABELS,)
         return Verdict("inconclusive", "either", reasons, advice)
     name: VerdictName = "rejected" if covariate_shift.name == "rejected" else "inconclusive"
-    return Verdict("rejected", "sensitivity", reasons, (_LABELS,), other=name)
+    return Verdict("rejected", "sensitivity", reasons, advice, other=name)
 
 
 def _of_tests(tests: dict[str, LabelShiftTest | str], agrees: bool) -> list[Reason]:

@@ -458,7 +458,7 @@ def make_monitoring_reference(
     log_odds = out_of_fold.log_odds
     if not np.isfinite(log_odds).all():
         raise ValueError("Monitoring takes a model with predict_proba.")
-    p = np.stack(list(probabilities_of(by_output(log_odds))))
+    p = probabilities_of(by_output(log_odds))
     label_shift = estimate_bag_effect(bags, p).prefers_label_shift
     shares = tuple(map(float, bags.class_shares))
     reference = MonitoringReference(n_bags, shares, (), column_ranges(X))

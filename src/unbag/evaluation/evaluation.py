@@ -39,7 +39,14 @@ from unbag.evaluation.sensitivity import (
     estimates_by_slope,
     estimates_of_draws,
 )
-from unbag.evaluation.uncertainty import Assumption, Estimate, Uncertainty, Verdict, widen
+from unbag.evaluation.uncertainty import (
+    Assumption,
+    Estimate,
+    Uncertainty,
+    Verdict,
+    widen,
+    with_limits,
+)
 from unbag.model_selection.fitted import last_step, log_odds_of
 
 ByAssumption = dict[str, dict[str, Estimate]]
@@ -139,7 +146,7 @@ def _span(estimates: list[Estimate]) -> Estimate:
     first = next((e for e in estimates if 0 <= e.value <= 1 or not e.bounded), estimates[0])
     limits = [e.shown_limits for e in estimates]
     low, high = min(low for low, _ in limits), max(high for _, high in limits)
-    return replace(first.between(low, high), assumption="either")
+    return replace(with_limits(first, low, high), assumption="either")
 
 
 def _roc(

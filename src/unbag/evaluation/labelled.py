@@ -106,18 +106,14 @@ def from_draw(
     """Estimate a measure from a draw of labelled rows and the bags."""
     limits = bounds_of(measure, sample, confidence_level)
     by_labels = _from_labels_alone(measure, sample, drawn)
-    bounded, exact = measure.bounded, (np.inf, -np.inf)
-    if bounded:
+    exact, found = (np.inf, -np.inf), []
+    if measure.bounded:
         exact = _exact_limits(by_labels[0], drawn, confidence_level)
-    found = []
     for value, added, more in (_with_bags(measure, sample, drawn, imputations), by_labels):
-        estimate = _interval(value, added, more, drawn, confidence_level, bounded)
-        estimate = replace(
-            estimate, low=min(estimate.low, exact[0]), high=max(estimate.high, exact[1])
-        )
-        ends = (estimate.value, estimate.low, estimate.high)
+        one = _interval(value, added, more, drawn, confidence_level, measure.bounded)
+        ends = (one.value, min(one.low, exact[0]), max(one.high, exact[1]))
         inside = np.clip(ends, limits.low, limits.high).tolist()
-        found.append(replace(estimate, value=inside[0], low=inside[1], high=inside[2]))
+        found.append(replace(one, value=inside[0], low=inside[1], high=inside[2]))
     with_bags, alone = found
     widths = [each.high - each.low for each in found]
     best = with_bags if widths[0] <= _WIDEST * widths[1] else alone

@@ -56,7 +56,7 @@ from unbag.defaults import MAX_SLOPE_RATIO
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
 from unbag.evaluation.label_shift import Columns
 from unbag.evaluation.measures import Measure, Sample
-from unbag.evaluation.uncertainty import Estimate, Uncertainty, widen
+from unbag.evaluation.uncertainty import Estimate, Uncertainty, widen, with_limits
 from unbag.observations.count_likelihood import LabelPosteriors
 
 SignalName = Literal["found", "unknown", "none"]
@@ -278,7 +278,7 @@ def _span(found: list[Estimate], more_spread: float) -> Estimate:
     low = float(np.fmin.reduce([one.low for one in found]))
     high = float(np.fmax.reduce([one.high for one in found]))
     wide = widen(replace(found[1], low=low, high=high), more_spread)
-    return wide.between(wide.low, wide.high)
+    return with_limits(wide, wide.low, wide.high)
 
 
 def estimates_of_draws(
@@ -302,7 +302,7 @@ def estimates_of_draws(
             continue
         value, error = float(drawn.mean()), float(np.hypot(drawn.std(ddof=1), one.standard_error))
         reach = float(stats.norm.ppf((1 + one.confidence_level) / 2)) * error
-        one = one.between(min(one.low, value - reach), max(one.high, value + reach))
+        one = with_limits(one, min(one.low, value - reach), max(one.high, value + reach))
         found[name] = replace(one, value=value, standard_error=error)
     return found
 

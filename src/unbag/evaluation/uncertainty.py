@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +113,6 @@ class Estimate:
             return self.low, self.high
         return max(self.low, 0.0), min(self.high, 1.0)
 
-    def between(self, low: float, high: float) -> Self:
-        """Return it with other limits, cut to what is possible."""
-        if self.bounded:
-            low, high = max(low, 0.0), min(high, 1.0)
-        return replace(self, low=low, high=high)
-
     def __str__(self) -> str:
         low, high = self.shown_limits
         return f"{self.value:.4f} ({low:.4f} to {high:.4f})"
@@ -129,6 +123,13 @@ def widen(estimate: Estimate, factor: float) -> Estimate:
     value = estimate.value
     low, high = (value + factor * (limit - value) for limit in (estimate.low, estimate.high))
     return replace(estimate, standard_error=factor * estimate.standard_error, low=low, high=high)
+
+
+def with_limits(estimate: Estimate, low: float, high: float) -> Estimate:
+    """Give an estimate other limits, cut to what is possible."""
+    if estimate.bounded:
+        low, high = max(low, 0.0), min(high, 1.0)
+    return replace(estimate, low=low, high=high)
 
 
 # A draw whose bags are nearly all alike carries no information, and is drawn again; if too many are, the

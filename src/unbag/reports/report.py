@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import check_place
+from unbag._outputs import by_output
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.bags.priors import adjust_probabilities
+from unbag.bags.priors import adjust_probabilities, probabilities_of
 from unbag.evaluation import Evaluation, cross_val_evaluate
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.model_selection.fitted import last_step
@@ -217,9 +217,8 @@ def _facts(bags: Bags, X: Any, evaluation: Evaluation, model: Any) -> tuple[tupl
     sizes = bags.sizes[~bags.labelled]
     facts = [("Model", type(last_step(model)).__name__)]
     if n_bags:
-        size = "" if len(sizes) == 0 else f" of {whole(sizes.min())}"
-        size += "" if sizes.min() == sizes.max() else f" to {whole(sizes.max())}"
-        facts.append(("Bags", f"{counted(n_bags, 'bag')}{size} instances"))
+        size = " to ".join(dict.fromkeys((whole(sizes.min()), whole(sizes.max()))))
+        facts.append(("Bags", f"{counted(n_bags, 'bag')} of {size} instances"))
     facts.append(("Instances", whole(bags.n_instances)))
     if n_labelled:
         facts.append(("Of these with a label", whole(n_labelled)))
@@ -255,9 +254,7 @@ def _held_out_probabilities(y: Any, evaluation: Evaluation, model: Any) -> NDArr
             f"{type(last).__name__} gives scores and no probabilities; "
             "a classifier whose scores are log-odds, such as LLPClassifier, gives both."
         )
-    scores = evaluation.log_odds
-    table = scores[:, None] * [0.0, 1.0] if scores.ndim == 1 else scores
-    found: NDArray[np.float64] = softmax(table, axis=1)
+    found = probabilities_of(by_output(evaluation.log_odds)).T
     prior = getattr(last, "class_prior_", None)
     shares = check_bag_target(y).class_shares
     return found if prior is None else adjust_probabilities(found, prior, shares)

@@ -81,9 +81,9 @@ def verdict_section(
     for text in reasons:
         warn = verdict.assumption != "covariate_shift" and text.partition(":")[0] in rejecting
         findings.append(Finding(text, "warning" if warn else "plain"))
-    for check in checks:
-        own = check.test.notes if isinstance(check.test, LabelShiftTest) else ()
-        findings += [Finding(note, "note") for note in (*own, *check.notes)]
+    notes = [note for test in tests.values() for note in test.notes]
+    notes += [note for check in checks for note in check.notes]
+    findings += [Finding(note, "note") for note in notes]
     findings += _effect_findings(model, bags) if evaluation.fold is not None else []
     findings += [Finding(text, "note") for text in (*evaluation.drift, *verdict.advice)]
     pictures = [
