@@ -19,7 +19,7 @@ from unbag.bags.joining import WORDS, JoinError
 from unbag.bags.margins import MEMBERS, make_cells
 from unbag.cli.options import one_or_all
 from unbag.cli.output import say
-from unbag.tables import Table, open_table
+from unbag.tables import open_table
 from unbag.tables.column_types import (
     ColumnError,
     ColumnType,
@@ -31,6 +31,7 @@ from unbag.tables.column_types import (
 )
 from unbag.tables.features import is_free_text
 from unbag.tables.files import STANDARD_INPUT, TableError
+from unbag.tables.reading import Table
 from unbag.tables.schema import Schema, SchemaReport, make_schema
 
 # Rows beyond which bags are numbered rather than named, which saves memory.

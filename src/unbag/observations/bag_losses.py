@@ -32,9 +32,8 @@ _MOST_PIECES = 8
 class BagTable(NamedTuple):
     """Some bags: their rows, one bag after the other, and what is known of them.
 
-    ``covariance`` is S, of what the counts may be off by; ``weights`` are (n_problems, n_bags);
-    ``limits``, where counts are sets, the lowest and highest count of the second class, and
-    ``count_weights`` those of the counts between.
+    ``covariance`` is S, of what the counts may be off by; ``limits``, where counts are sets, the lowest
+    and highest count of the second class, and ``count_weights`` those of the counts between.
     """
 
     rows: Ints
@@ -43,7 +42,6 @@ class BagTable(NamedTuple):
     sizes: NDArray[np.int64]
     counts: Floats
     covariance: Floats
-    weights: Floats
     limits: Floats | None
     count_weights: CountWeights | None
 
@@ -67,7 +65,6 @@ class BagLosses(ABC):
         in_order = bool((np.diff(table.rows) == 1).all())
         self.rows: Any = slice(first, first + n) if in_order else table.rows
         self.step = max(1, scores_together(self.bulk) // n)
-        self.weights = table.weights
         self._segments = Segments(table.lengths, table.multiplicity)
 
     @abstractmethod
@@ -85,13 +82,14 @@ class BagLosses(ABC):
         return np.take(scores, self.rows, axis=2).astype(float, copy=False)
 
     def evaluate(
-        self, scores: Array, weights: Floats, largest: float, gradient: bool
+        self, scores: Array, weights: Floats | None, largest: float, gradient: bool
     ) -> tuple[Floats, Any]:
         """Weighed sums of the losses (columns,), and their gradient for these rows."""
         losses, slope = self.loss(self.gather(scores), largest, gradient)
-        if gradient:
-            slope *= self._segments.spread(weights)[:, None, :]
-        return np.sum(weights * losses, axis=1), slope
+        if weights is not None:
+            losses = weights * losses
+            slope = slope * self._segments.spread(weights)[:, None, :] if gradient else None
+        return np.sum(losses, axis=1), slope
 
 
 class PureBags(BagLosses):

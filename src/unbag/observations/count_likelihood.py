@@ -73,17 +73,20 @@ class CountLikelihood:
         table = check_included(included, bags)
         pieces, first = bags.with_labelled_rows_apart()
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
-        weights = (table / (table @ bags.sizes)[:, None])[:, bags.index[first]]
-        self._bags = WeighedBags(pieces, weights, count_covariance(pieces), exact_size)
+        self._weights = (table / (table @ bags.sizes)[:, None])[:, bags.index[first]]
+        self._bags = WeighedBags(pieces, count_covariance(pieces), exact_size)
         self._bag_of_piece, self._n_bags = bags.index[first], bags.n_bags
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
-        return self._bags.evaluate(scores, problem, gradient=False)[0]
+        return self._bags.evaluate(scores, False, self._weights_of(problem))[0]
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Mean negative log-likelihood per column and its gradient with respect to the scores."""
-        return self._bags.evaluate(scores, problem, gradient=True)
+        return self._bags.evaluate(scores, True, self._weights_of(problem))
+
+    def _weights_of(self, problem: Ints) -> Floats:
+        return self._weights if len(self._weights) == 1 else self._weights[problem]
 
     def bag_losses(self, scores: Array) -> Floats:
         """Negative log-likelihood of every bag (columns, bags), whatever problems include."""
@@ -119,13 +122,11 @@ class LabelPosteriors:
 
     def __init__(self, bags: Bags) -> None:
         pieces, _ = bags.with_labelled_rows_apart()
-        each = np.ones((1, pieces.n_bags))
-        self._weighed = WeighedBags(pieces, each, count_covariance(pieces), EXACT_SIZE)
+        self._weighed = WeighedBags(pieces, count_covariance(pieces), EXACT_SIZE)
 
     def __call__(self, scores: Array) -> Array:
         """Probabilities for scores of shape (columns, outputs, instances)."""
-        problem = np.zeros(len(scores), dtype=np.intp)
-        slopes = self._weighed.evaluate(scores, problem, gradient=True)[1]
+        slopes = self._weighed.evaluate(scores)[1]
         p = expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1)
         # the saddlepoint approximation may lead a little beyond
         found: Floats = np.clip(p - slopes, 0.0, 1.0)

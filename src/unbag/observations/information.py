@@ -56,7 +56,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from unbag._arrays import Bools, Floats, Ints, Segments
+from unbag._arrays import Bools, Floats, Segments
 from unbag.bags.bags import Bags
 from unbag.bags.count_sets import CountWeights
 from unbag.defaults import EXACT_SIZE
@@ -154,8 +154,7 @@ class CountObservation:
         self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
         self.bag_effect = 0.0
         self.n_bags_aggregated = int((~bags.labelled).sum())
-        each = np.ones((1, bags.n_bags))
-        self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE)
+        self._bags = WeighedBags(bags, covariance, EXACT_SIZE)
         self._sets: SetObservation | None = None
         # without the weights of label shift
         self._plain_sets: SetObservation | None = None
@@ -195,14 +194,14 @@ class CountObservation:
         """Log-probability ℓ of what is known, for scores of shape (n_outputs, n_rows)."""
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
-        value = -float(self._bags.evaluate(shifted[None], _ONE, gradient=False)[0][0])
+        value = -float(self._bags.evaluate(shifted[None], gradient=False)[0][0])
         return value - self._intercept_penalty(shifted, u, gradient=False)[0]
 
     def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
         """ℓ and its gradient by the scores, the posterior means less p, times multiplicities."""
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
-        value, gradient = self._bags.evaluate(shifted[None], _ONE, gradient=True)
+        value, gradient = self._bags.evaluate(shifted[None])
         penalty, bent = self._intercept_penalty(shifted, u)
         return -float(value[0]) - penalty, -gradient[0] - bent
 
@@ -285,7 +284,7 @@ class CountObservation:
         if self._noise.any():
             for _ in range(_NOISY_STEPS):
                 shifted = scores + rows.spread(u)
-                slopes = self._bags.evaluate(shifted[None], _ONE, gradient=True)[1][0]
+                slopes = self._bags.evaluate(shifted[None])[1][0]
                 V = rows.sum(_variance(shifted))
                 known = V**2 / np.maximum(V + self.noise, _TINY)
                 u = u + (-self._rows.sum(slopes) - u * precision) / (known + precision)
@@ -401,6 +400,3 @@ def _half_inverse(V: Floats) -> Floats:
     sound = values > 1e-9 * np.maximum(values[:, -1:], _TINY)
     root = np.where(sound, 1.0 / np.sqrt(np.where(sound, values, 1.0)), 0.0)
     return np.moveaxis(vectors * root[:, None, :], 0, -1)
-
-
-_ONE: Ints = np.zeros(1, dtype=np.intp)

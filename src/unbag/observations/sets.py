@@ -26,8 +26,6 @@ _TINY = 1e-9
 # Intercepts are found to this; log-likelihoods are stationary there.
 _SETTLED = 1e-7
 
-_ONE = np.zeros(1, dtype=np.intp)
-
 _MOST_STEPS = 30
 _LONGEST_STEP = 3.0
 
@@ -42,8 +40,7 @@ class SetObservation:
     def __init__(self, bags: Bags, covariance: Floats, exact_size: int) -> None:
         self.bags = np.flatnonzero(bags.is_set)
         some, self.rows = bags.take(self.bags)
-        each = np.ones((1, some.n_bags))
-        self._losses = WeighedBags(some, each, covariance[self.bags], exact_size)
+        self._losses = WeighedBags(some, covariance[self.bags], exact_size)
         self._sums = Segments(some.lengths)
         self._instances = Segments(some.lengths, some.multiplicity)
         self.spread = self._sums.spread
@@ -95,5 +92,5 @@ class SetObservation:
 
     def _slopes(self, own: Floats) -> Floats:
         """Derivatives of losses by the scores of these rows."""
-        found: Floats = self._losses.evaluate(own[None], _ONE, gradient=True)[1][0, 0]
+        found: Floats = self._losses.evaluate(own[None])[1][0, 0]
         return found

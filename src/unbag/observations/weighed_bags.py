@@ -35,29 +35,34 @@ _MANY_ROWS = 50_000
 
 
 class WeighedBags:
-    """Weighed sum of the losses of bags, for several problems; in score space.
+    """Weighed sum of the losses of bags, in score space.
 
-    ``bags`` have labelled rows apart, ``weights`` are (n_problems, n_bags), and ``covariance`` (n_bags,
-    n_classes, n_classes) is S; bags of at most ``exact_size`` rows of two classes are summed exactly.
+    ``bags`` have labelled rows apart, and ``covariance`` (n_bags, n_classes, n_classes) is S; bags of at
+    most ``exact_size`` rows of two classes are summed exactly.
     """
 
-    def __init__(self, bags: Bags, weights: Floats, covariance: Floats, exact_size: int) -> None:
-        tables = list(_make_tables(bags, weights, covariance, exact_size))
+    def __init__(self, bags: Bags, covariance: Floats, exact_size: int) -> None:
+        tables = list(_make_tables(bags, covariance, exact_size))
         self._parts = [kind(table) for kind, table, _ in tables]
         self._members = [members for _, _, members in tables]
         self._threads = allowed_threads() if bags.n_instances >= _MANY_ROWS else 1
 
-    def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Floats, Any]:
-        """Weighted sum per column (columns, outputs, rows), and its gradient if asked."""
+    def evaluate(
+        self, scores: Array, gradient: bool = True, weights: Floats | None = None
+    ) -> tuple[Floats, Any]:
+        """Sum per column (columns, outputs, rows), and its gradient if asked.
+
+        ``weights`` (columns, bags), or one line for all columns, are 1 by default.
+        """
         n_columns, largest = len(scores), _largest(scores)
-        weights = [p.weights if len(p.weights) == 1 else p.weights[problem] for p in self._parts]
-        totals = np.zeros((len(weights), n_columns))
+        totals = np.zeros((len(self._parts), n_columns))
         slopes = np.empty_like(scores) if gradient else None
 
         def work(unit: tuple[int, slice]) -> None:
             number, some = unit
-            own = weights[number] if len(weights[number]) == 1 else weights[number][some]
-            part = self._parts[number]
+            part, own = self._parts[number], weights
+            if own is not None:
+                own = (own if len(own) == 1 else own[some])[:, self._members[number]]
             total, slope = part.evaluate(scores[some], own, largest, gradient)
             totals[number, some] = total
             if slopes is not None:
@@ -82,7 +87,7 @@ class WeighedBags:
 
 
 def _make_tables(
-    bags: Bags, weights: Floats, covariance: Floats, exact_size: int
+    bags: Bags, covariance: Floats, exact_size: int
 ) -> Iterator[tuple[type[BagLosses], BagTable, Ints]]:
     """Sort bags by how and with which others they are treated."""
     counts, lengths = bags.counts, bags.lengths
@@ -104,7 +109,6 @@ def _make_tables(
                 bags.sizes[own],
                 counts[own],
                 covariance[own],
-                weights[:, own],
                 bags.limits[own] if bags.limits is not None and bags.is_set[own[0]] else None,
                 bags.count_weights,
             )

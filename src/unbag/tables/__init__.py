@@ -8,7 +8,7 @@ line; its encoding, what stands between fields and before decimals are found out
 """
 
 from unbag.tables.pipeline import make_classifier
-from unbag.tables.reading import Table, open_table
+from unbag.tables.reading import open_table
 from unbag.tables.writing import write_table
 
-__all__ = ["Table", "make_classifier", "open_table", "write_table"]
+__all__ = ["make_classifier", "open_table", "write_table"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,42 +31,13 @@ _MOST_ROWS = 200_000
 _FEWEST_BAGS = 20
 
 
-@dataclass(frozen=True)
-class Unexplained:
-    """Bag effects and how they were estimated; or why they were not."""
-
-    effect: BagEffect | None
-    note: str
-
-    def lines(self) -> list[str]:
-        """Return two questions with their answers, or why there is no answer."""
-        first = "What do features leave unexplained between bags?"
-        if self.effect is None:
-            return [first, textwrap.fill(self.note, WIDTH)]
-        return [
-            first,
-            textwrap.fill(sentence(str(self.effect)), WIDTH),
-            "",
-            "Do bags differ in how many of each class they hold, or in who is in them?",
-            textwrap.fill(self.effect.message, WIDTH),
-            textwrap.fill(self.note, WIDTH),
-        ]
-
-    def record(self) -> dict[str, Any]:
-        """Return the same in numbers."""
-        if self.effect is None:
-            return {"variance": None, "summary": self.note}
-        names = ("spread", "significant", "shift_type", "message")
-        found = {name: getattr(self.effect, name) for name in names}
-        return {**asdict(self.effect), **found, "summary": str(self.effect), "note": self.note}
-
-
 class BagInspection(NamedTuple):
     """Effective sample size; the test of the assumption on the features; bag effects."""
 
     information: EffectiveSampleSize
     assumption: Check
-    effect: Unexplained
+    effect: BagEffect | None
+    note: str  # how bag effects were estimated, or why they were not
 
     def lines(self) -> list[str]:
         """Return what was found as lines of text."""
@@ -74,7 +45,12 @@ class BagInspection(NamedTuple):
         tested = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
         question = "Label shift: do bags differ only in how many of each class they contain?"
         lines = [str(self.information), "", question, tested, *self.assumption.notes, ""]
-        return [*lines, *self.effect.lines()]
+        lines.append("What do features leave unexplained between bags?")
+        if self.effect is not None:
+            question = "Do bags differ in how many of each class they hold, or in who is in them?"
+            lines += [textwrap.fill(sentence(str(self.effect)), WIDTH), "", question]
+            lines.append(textwrap.fill(self.effect.message, WIDTH))
+        return [*lines, textwrap.fill(self.note, WIDTH)]
 
     def record(self) -> dict[str, Any]:
         """Return the same in numbers."""
@@ -92,7 +68,7 @@ class BagInspection(NamedTuple):
                 "by_bag": _rows(size.by_bag),
             },
             "assumption": _assumption_record(self.assumption),
-            "bag_effect": self.effect.record(),
+            "bag_effect": _effect_record(self.effect, self.note),
         }
 
 
@@ -117,31 +93,38 @@ def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
     # those that the model of make_classifier sees, so that the test is that of a fit
     X = MixedFeatures().fit_transform(table)
     assumption = check_columns(y, X, what="The features")
-    return BagInspection(information, assumption, _estimate_effect(X, y))
+    return BagInspection(information, assumption, *_estimate_effect(X, y))
 
 
-def _estimate_effect(X: Any, y: Any) -> Unexplained:
+def _estimate_effect(X: Any, y: Any) -> tuple[BagEffect | None, str]:
     """Fit a linear model to some bags, and estimate effects on held-out bags."""
     rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _FEWEST_BAGS, np.random.default_rng(0))
     bags = check_bag_target(y[rows])
     n_bags = int((~bags.labelled).sum())
     if n_bags < FEWEST_BAGS:
-        few = f"This takes at least {FEWEST_BAGS} bags, and there are {n_bags}."
-        return Unexplained(None, few)
+        return None, f"This takes at least {FEWEST_BAGS} bags, and there are {n_bags}."
     if len(rows) > _MOST_ROWS:
-        return Unexplained(None, "Bags are too large for a quick estimate; 'unbag fit' makes one.")
+        return None, "Bags are too large for a quick estimate; 'unbag fit' makes one."
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             linear = LLPClassifier(kernel=None, groups=text_groups)
             scores = cross_fit(linear, X.iloc[rows], y[rows]).log_odds
     except (ValueError, ArithmeticError) as error:
-        return Unexplained(None, f"This cannot be estimated: {error}")
+        return None, f"This cannot be estimated: {error}"
     some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
     if len(rows) < len(y):
         some = f"{some} drawn at random, of {len(y):,} instances in all"
     note = f"(From a linear model, evaluated on held-out bags: {some}.)"
-    return Unexplained(estimate_bag_effect(bags, probabilities_of(by_output(scores))), note)
+    return estimate_bag_effect(bags, probabilities_of(by_output(scores))), note
+
+
+def _effect_record(effect: BagEffect | None, note: str) -> dict[str, Any]:
+    if effect is None:
+        return {"variance": None, "summary": note}
+    names = ("spread", "significant", "shift_type", "message")
+    found = {name: getattr(effect, name) for name in names}
+    return {**asdict(effect), **found, "summary": str(effect), "note": note}
 
 
 def _assumption_record(found: Check) -> dict[str, Any]:

@@ -104,18 +104,17 @@ def export_onnx(
     >>> [output["name"] for output in signature["outputs"]]
     ['class', 'score', 'probability']
     """
-    shared: dict[str, Any] = {"class_names": class_names, "score_threshold": score_threshold}
-    return write_whole(path, to_onnx(model, schema=schema, **shared).SerializeToString())
+    made = to_onnx(model, schema, class_names, score_threshold)
+    return write_whole(path, made.SerializeToString())
 
 
 def to_onnx(
     model: Any,
-    *,
     schema: Schema | None = None,
     class_names: Sequence[Any] | None = None,
     score_threshold: float = 0.0,
 ) -> Any:
-    """Turn a fitted model into an ONNX graph."""
+    """The ONNX graph of a fitted model, as for `export_onnx`."""
     onnx = optional("onnx", "an ONNX file", "export")
     features, final = split_pipeline(model)
     check_is_fitted(final)

@@ -30,7 +30,7 @@ from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
 from unbag.tables.model_contents import check_parts, foreign_types, is_trusted
 
-__all__ = ["ModelFile", "describe_model", "load_model", "save_model"]
+__all__ = ["ModelFile", "load_model", "save_model"]
 
 FORMAT = "unbag model"
 FORMAT_VERSION = 1
@@ -199,32 +199,7 @@ def load_model(
 
 
 def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Describe a model file without loading its model.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    dict
-        With the keys ``format``, ``format_version``, ``created``, ``versions``, ``sha256``,
-        ``schema`` and ``metadata``.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.tables.persistence import describe_model, save_model
-    >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> with TemporaryDirectory() as folder:
-    ...     about = describe_model(save_model(model, f"{folder}/model.unbag"))
-    >>> about["format"], about["format_version"]
-    ('unbag model', 1)
-    """
+    """The header of a model file, whose model is not loaded."""
     path = Path(path)
     with _open_archive(path) as archive:
         return _read_header(path, archive)

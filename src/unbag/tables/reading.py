@@ -82,6 +82,8 @@ def open_table(
     Returns
     -------
     Table
+        With the columns' ``names``; ``read(columns, types)`` gives all rows as a DataFrame of pandas,
+        ``chunks(rows, columns, types)`` some at a time.
 
     Raises
     ------
@@ -155,17 +157,7 @@ def _once(on_message: Callable[[str], object] | None) -> Callable[[str], object]
 
 @dataclass(frozen=True)
 class Table:
-    """A table on disk, made by `open_table`.
-
-    Attributes
-    ----------
-    file : TableFile
-        The file.
-    source : Source
-        What reads it.
-    na_values : tuple of str
-        Texts that stand for missing values.
-    """
+    """A table on disk, made by `open_table`: its file, what reads it, texts for missing values."""
 
     file: TableFile
     source: Source
@@ -177,20 +169,7 @@ class Table:
         return self.source.names
 
     def need(self, columns: Sequence[str], why: str = "") -> None:
-        """Make sure that there are these columns.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Names of columns.
-        why : str, default=""
-            What they are needed for, for the error.
-
-        Raises
-        ------
-        TableError
-            If one of them is missing.
-        """
+        """Make sure that there are these columns; ``why`` ends the error if one is missing."""
         known = set(self.names)
         absent = [name for name in columns if name not in known]
         if absent:
@@ -203,17 +182,7 @@ class Table:
     ) -> Iterator[nw.LazyFrame[Any]]:
         """The rows as a lazy frame, of the engine that holds them where there is one.
 
-        Parameters
-        ----------
-        columns : sequence of str
-            Names of the columns.
-        types : mapping of str to str, optional
-            Types of columns, as for ``read``.
-
-        Yields
-        ------
-        rows : narwhals.LazyFrame
-            Open within the ``with`` block only.
+        It is open within the ``with`` block only.
         """
         if self.source.lazy is None:
             yield nw.from_native(self.read(columns, types)).lazy()
@@ -230,20 +199,10 @@ class Table:
         columns: Sequence[str] | None = None,
         types: Mapping[str, ColumnType] | None = None,
     ) -> Any:
-        """Read the rows as a pandas DataFrame, in one go through the file.
+        """Read the rows as a pandas DataFrame: these columns, in this order, or all.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The columns to read, in the order wanted; all of them by default.
-        types : mapping of str to str, optional
-            What some or all columns hold; see `unbag.tables.column_types`. Categories are read as
-            they are written, with leading zeros and all.
-
-        Returns
-        -------
-        pandas DataFrame
-            With at least one row. Dates in CSV and TSV stay text, unless ``types`` says otherwise.
+        ``types`` say what some columns hold (`unbag.tables.column_types`): categories are read as they
+        are written, leading zeros included, and dates in CSV and TSV are text without them.
         """
         wanted = self._wanted(columns)
         dtypes = {n: t for n, t in dtypes_of(types or {}).items() if n in set(wanted)}
@@ -271,25 +230,11 @@ class Table:
         columns: Sequence[str] | None = None,
         types: Mapping[str, ColumnType] | None = None,
     ) -> Iterator[Any]:
-        """Read the rows in chunks, so that they never have to fit into memory.
+        """Read the rows in chunks of so many, which need not fit into memory together.
 
         The types are the same in all chunks. Those that ``types`` does not give are inferred by
-        reading these columns once, chunk by chunk, before the first chunk is given.
-
-        Parameters
-        ----------
-        rows : int, default=100000
-            Rows in each chunk; only the last may have fewer.
-        columns : sequence of str, optional
-            The columns to read, in the order wanted; all of them by default.
-        types : mapping of str to str, optional
-            What some or all columns hold; see `unbag.tables.column_types`. Categories are read as
-            they are written, with leading zeros and all.
-
-        Yields
-        ------
-        pandas DataFrame
-            The next rows; the index counts on from chunk to chunk.
+        reading these columns once, chunk by chunk, before the first chunk is given. The index counts
+        on from chunk to chunk.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, not {rows}.")

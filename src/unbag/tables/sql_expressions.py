@@ -26,31 +26,15 @@ _SPLIT = float(2**29 + 1)
 
 
 class SqlDialect(NamedTuple):
-    """What differs between engines.
+    """What differs between engines; conversions have the value in braces."""
 
-    Attributes
-    ----------
-    quote : str
-        Around identifiers.
-    backslashes : bool
-        Whether a backslash in a string begins an escape sequence.
-    double, text : str
-        Conversions, with the value in braces.
-    single : str or None
-        Conversion to single precision and back; None where the engine has no such type.
-    seconds : str
-        Seconds since 1970 of a time.
-    smaller, larger : str
-        Functions for the smaller and the larger of two numbers.
-    """
-
-    quote: str
-    backslashes: bool
+    quote: str  # around identifiers
+    backslashes: bool  # whether one in a string begins an escape sequence
     double: str
     text: str
-    single: str | None
-    seconds: str
-    smaller: str = "LEAST"
+    single: str | None  # to single precision and back, where the engine has that type
+    seconds: str  # since 1970, of a time
+    smaller: str = "LEAST"  # of two numbers
     larger: str = "GREATEST"
 
 
@@ -129,13 +113,7 @@ def total(parts: Sequence[str]) -> str:
 
 
 class Writer:
-    """Names, strings and columns in a dialect.
-
-    Attributes
-    ----------
-    columns : set of str
-        Names of the columns that were written, in lower case.
-    """
+    """Names, strings and columns in a dialect; ``columns`` that were written, in lower case."""
 
     def __init__(self, dialect: str) -> None:
         if dialect not in DIALECTS:
@@ -202,15 +180,15 @@ class Feature(ABC):
 
     def linear(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:
         """(value − centre)·slope + known, and ``gap`` where it is missing."""
-        rest = f" + {literal(known)}" if known else ""
-        made = f"({self.value} - {literal(centre)}) * {literal(slope)}{rest}"
-        return f"COALESCE({made}, {literal(gap)})"
+        return self._times(f"({self.value} - {literal(centre)})", slope, gap, known)
 
     def square(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:
         """(value − centre)²·slope + known, and ``gap`` where it is missing."""
+        return self._times(f"POWER({self.value} - {literal(centre)}, 2e0)", slope, gap, known)
+
+    def _times(self, value: str, slope: float, gap: float, known: float) -> str:
         rest = f" + {literal(known)}" if known else ""
-        made = f"POWER({self.value} - {literal(centre)}, 2e0) * {literal(slope)}{rest}"
-        return f"COALESCE({made}, {literal(gap)})"
+        return f"COALESCE({value} * {literal(slope)}{rest}, {literal(gap)})"
 
     @property
     def missing(self) -> str:

@@ -28,7 +28,6 @@ from unbag.observations.weighed_bags import WeighedBags
 # From scores (rows, outputs) in single or double precision to the mean loss of rows.
 MeanLoss = Callable[[Tensor], Tensor]
 
-_ONE_COLUMN = np.zeros(1, dtype=np.intp)
 
 # e^-700 is a number in double precision.
 _LARGEST_LOSS = 700.0
@@ -272,15 +271,14 @@ class CountLikelihoodLoss(BagLoss):
     def _mean_loss(self, bags: Bags) -> MeanLoss:
         _check_range(bags)
         weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), count_covariance(bags)
-        parts = [(1.0, WeighedBags(bags, weights, S, self.exact_size))]
+        parts = [(1.0, WeighedBags(bags, S, self.exact_size), weights)]
         if self.condition_on_total > 0:
-            weights, S = weights[:, :1], S.sum(axis=0, keepdims=True)
-            together = WeighedBags(_as_one(bags), weights, S, self.exact_size)
-            parts.append((-self.condition_on_total, together))
+            together = WeighedBags(_as_one(bags), S.sum(axis=0, keepdims=True), self.exact_size)
+            parts.append((-self.condition_on_total, together, weights[:, :1]))
 
         def mean(wide: Tensor) -> Tensor:
             scores = wide.detach().cpu().T[None].contiguous().numpy()
-            found = [(f, *w.evaluate(scores, _ONE_COLUMN, gradient=True)) for f, w in parts]
+            found = [(f, *own.evaluate(scores, True, each)) for f, own, each in parts]
             value = sum(factor * value[0] for factor, value, _ in found)
             slopes = sum(factor * slopes[0].T for factor, _, slopes in found)
             both = torch.as_tensor(value), torch.as_tensor(slopes)
