@@ -10,6 +10,7 @@ from unbag_bench.studies import (
     group_intervals,
     hidden_counts,
     monitoring,
+    multiple_instance,
     natural,
     scaling,
     slopes,
@@ -72,3 +73,10 @@ def test_time_and_memory_are_measured():
 def test_every_model_of_natural_bags_can_be_made():
     for make in natural.METHODS.values():
         assert hasattr(make(), "fit")
+
+
+def test_rows_of_positive_bags_are_found():
+    row = next(r for r in rows_of("multiple_instance") if r["method"] == "unbag")
+    found = multiple_instance.measure(row["data"], row["method"], row["draw"])
+    assert found["rows"] == pytest.approx(row["rows"], abs=1e-6)
+    assert found["bags"] == pytest.approx(row["bags"], abs=1e-6)

@@ -6,12 +6,14 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import truncnorm
 
 from unbag._checks import check_choice
 from unbag._text import quoted
@@ -92,8 +94,7 @@ class Bags:
         if self.limits is None:
             return np.zeros(self.n_bags, dtype=bool)
         wide = self.limits[..., 0] < self.limits[..., 1]
-        found: NDArray[np.bool_] = np.atleast_1d(wide.reshape(self.n_bags, -1).any(axis=1))
-        return found
+        return np.atleast_1d(wide.reshape(self.n_bags, -1).any(axis=1))
 
     @property
     def n_bags(self) -> int:
@@ -122,9 +123,36 @@ class Bags:
 
     @property
     def class_shares(self) -> NDArray[np.float64]:
-        """Share of each class among all instances."""
+        """Share of each class among all instances; with noise, that to be expected in [0, 1]."""
         shares = self.sizes @ self.proportions / self.sizes.sum()
-        return shares if self.noise is None else _clip(shares)
+        deviation = self.class_share_deviations
+        if not deviation.any():
+            return shares if self.noise is None else _clip(shares)
+        # of a share that is uniform without the counts
+        deviation = np.maximum(deviation, 1e-9)
+        ends = -shares / deviation, (1.0 - shares) / deviation
+        return _clip(truncnorm.mean(*ends, shares, deviation))
+
+    @property
+    def class_share_deviations(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise in the share of each class among all instances."""
+        if self.noise is None:
+            return np.zeros(self.n_classes)
+        variances = np.diagonal(self.noise, axis1=1, axis2=2)
+        return np.sqrt(self.sizes.astype(float) ** 2 @ variances) / self.sizes.sum()
+
+    def warn_of_noise(self) -> None:
+        """Warn if the share of a class in all bags together could as well be zero."""
+        shares, deviations = self.class_shares, self.class_share_deviations
+        if (deviations > shares).any():
+            rarest = int(np.argmax(deviations / shares))
+            warnings.warn(
+                "The noise of the counts leaves little to learn: of all rows, a share of "
+                f"{shares[rarest]:.2g} ± {deviations[rarest]:.2g} is of class "
+                f"{self.class_names[rarest]}; probabilities cannot be trusted.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     @property
     def counts(self) -> NDArray[np.float64]:
@@ -323,25 +351,32 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     if times is not None and "multiplicity" not in accept:
         raise ValueError(_NO_MULTIPLICITY)
     sizes = _sizes(codes, times)
-    proportions, noise, single = read_known(each, sizes)
+    bags, single = bags_of_each(each, codes, sizes)
     limits = read_limits(each)
     if limits is not None:
         if "sets" not in accept:
             raise ValueError(_NO_SETS)
         single &= (limits[..., 0] == limits[..., 1]).reshape(len(each), -1).all(axis=1)
+    bags = replace(bags, multiplicity=times, limits=limits)
+    return gather_labelled_rows(bags, single) if single.any() else bags
+
+
+def bags_of_each(
+    each: Any, index: NDArray[np.intp], sizes: NDArray[np.int64]
+) -> tuple[Bags, NDArray[np.bool_]]:
+    """Bags by one row of a target for each, and which of them are a row of known label."""
+    proportions, noise, single = read_known(each, sizes)
     bags = Bags(
-        index=codes,
+        index=index,
         ids=each["bag"],
         sizes=sizes,
         proportions=proportions,
         classes=np.arange(proportions.shape[1]),
         labelled=np.zeros(len(each), dtype=bool),
         noise=noise,
-        names=(y.dtype.metadata or {}).get(CLASS_NAMES),
-        multiplicity=times,
-        limits=limits,
+        names=(each.dtype.metadata or {}).get(CLASS_NAMES),
     )
-    return gather_labelled_rows(bags, single) if single.any() else bags
+    return bags, single
 
 
 def one_target(y: Any) -> Any:

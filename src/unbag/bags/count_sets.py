@@ -12,7 +12,7 @@ from scipy.special import betainc, logsumexp
 from unbag._arrays import Floats
 from unbag._text import listing
 from unbag.bags.joining import JoinError
-from unbag.bags.shares import bag_name
+from unbag.bags.shares import refuse
 
 # Shares among which the distribution over bags is estimated, and rounds of doing so.
 _GRID = (np.arange(60) + 0.5) / 60
@@ -43,7 +43,7 @@ def check_sets(
         raise ValueError("With noise, counts can be known as sets of two classes only.")
     low = np.ceil(np.where(np.isnan(low), np.fmin(0.0, high), low) - 1e-6)
     high = np.floor(np.where(np.isnan(high), np.fmax(n, low), high) + 1e-6)
-    _refuse(
+    refuse(
         low > high,
         ids,
         "The set of counts of bag {} is empty: it reaches from {:g} to {:g}.",
@@ -54,7 +54,7 @@ def check_sets(
         # what is not of the other classes is of this one
         others = low.sum(axis=1, keepdims=True) - low, high.sum(axis=1, keepdims=True) - high
         low, high = np.maximum(low, n - others[1]), np.minimum(high, n - others[0])
-        _refuse(
+        refuse(
             (low > high).any(axis=1),
             ids,
             "The sets of counts of bag {} contradict its {} instances: no counts in them add up.",
@@ -62,7 +62,7 @@ def check_sets(
         )
         if low.shape[1] == 2:
             low, high, n = low[:, 1], high[:, 1], n[:, 0]
-    _refuse(
+    refuse(
         ((low > n) | (high < 0)) & ~noisy.reshape(n.shape),
         ids,
         "No count meets the set of bag {}, from {:g} to {:g} of {} instances.",
@@ -71,13 +71,6 @@ def check_sets(
         sizes,
     )
     return np.clip(low, 0, n), np.clip(high, 0, n)
-
-
-def _refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
-    if wrong.any():
-        place = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        shown = [value[place if value.ndim == wrong.ndim else place[0]] for value in values]
-        raise ValueError(text.format(bag_name(ids[place[0]]), *shown))
 
 
 def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:

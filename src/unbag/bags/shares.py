@@ -19,6 +19,14 @@ def bag_name(bag_id: Any) -> str:
     return repr(bag_id.item() if isinstance(bag_id, np.generic) else bag_id)
 
 
+def refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
+    """Raise the text about the first bag that is wrong, if one is: its id and its values."""
+    if wrong.any():
+        place = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        shown = [value[place if value.ndim == wrong.ndim else place[0]] for value in values]
+        raise ValueError(text.format(bag_name(ids[place[0]]), *shown))
+
+
 def check_shares(
     shares: NDArray[np.float64], ids: NDArray[Any], noise: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
@@ -35,23 +43,14 @@ def check_shares(
         )
     rows = shares.reshape(len(ids), -1 if len(ids) else 1)
     wrong = ~np.isfinite(rows).all(axis=1)
-    if wrong.any():
-        raise ValueError(f"The proportion of bag {bag_name(ids[wrong][0])} is not a finite number.")
+    refuse(wrong, ids, "The proportion of bag {} is not a finite number.")
     exact = exact_bags(noise, len(ids))
     wrong = ((rows < 0) | (rows > 1)).any(axis=1) & exact
-    if wrong.any():
-        bag = int(wrong.argmax())
-        raise ValueError(
-            f"The proportion of bag {bag_name(ids[bag])} is {shares[bag]}, outside [0, 1]."
-        )
+    refuse(wrong, ids, "The proportion of bag {} is {}, outside [0, 1].", shares)
     if shares.ndim == 2:
         total = shares.sum(axis=1)
         wrong = (np.abs(total - 1) > _SUM_TOLERANCE) & exact
-        if wrong.any():
-            bag = int(wrong.argmax())
-            raise ValueError(
-                f"The shares of bag {bag_name(ids[bag])} sum to {total[bag]:g}, not to 1."
-            )
+        refuse(wrong, ids, "The shares of bag {} sum to {:g}, not to 1.", total)
         if noise is None:
             return shares / total[:, None]
         weight = np.where(exact[:, None], shares, noise**2)
@@ -141,11 +140,11 @@ def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:
 def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
     """Refuse what is no standard deviation."""
     wrong = ~(np.isfinite(noise) & (noise >= 0)).reshape(len(ids), -1).all(axis=1)
-    if wrong.any():
-        raise ValueError(
-            f"The noise of bag {bag_name(ids[wrong][0])} is a standard deviation: it must be "
-            "finite and not negative."
-        )
+    refuse(
+        wrong,
+        ids,
+        "The noise of bag {} is a standard deviation: it must be finite and not negative.",
+    )
 
 
 def exact_bags(noise: NDArray[np.float64] | None, n_bags: int) -> NDArray[np.bool_]:
@@ -191,12 +190,12 @@ def check_constant(
 
 def check_whole(rows: NDArray[np.int64], size: NDArray[np.int64], ids: NDArray[Any]) -> None:
     """Refuse bags of which some rows are missing."""
-    # a bag drawn several times by a bootstrap is still whole
-    cut = rows % size != 0
-    if cut.any():
-        bag = int(cut.argmax())
-        raise ValueError(
-            f"Bag {bag_name(ids[bag])} has {rows[bag]} of its {size[bag]} instances here: a "
-            "proportion says nothing about part of a bag. Split whole bags (unbag.BagKFold, "
-            "unbag.BagShuffleSplit), or call bag_target again if these rows are now the bag."
-        )
+    refuse(
+        rows % size != 0,  # a bag drawn several times by a bootstrap is still whole
+        ids,
+        "Bag {} has {} of its {} instances here: a proportion says nothing about part of a bag. "
+        "Split whole bags (unbag.BagKFold, unbag.BagShuffleSplit), or call bag_target again if "
+        "these rows are now the bag.",
+        rows,
+        size,
+    )

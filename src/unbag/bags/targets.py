@@ -24,6 +24,7 @@ from unbag.bags.shares import (
     check_noise,
     check_shares,
     exact_bags,
+    refuse,
 )
 
 # Counts may be off whole numbers by what computing with them does.
@@ -347,22 +348,16 @@ def _check_counts(
     if wrong.any():
         unless = "finite and not negative" if exact[wrong][0] else "finite"
         raise ValueError(f"The counts of bag {bag_name(ids[wrong][0])} must be {unless}.")
-    off = (np.abs(table - np.round(table)) > _ROUNDING) & exact[:, None]
-    if off.any():
-        bag, column = np.argwhere(off)[0]
-        number = table[bag, column]
-        raise ValueError(
-            f"The counts of bag {bag_name(ids[bag])} hold {number:g}, which is not a whole number: if "
-            "noise was added to them, give its standard deviation by noise=...; if they are "
-            "shares, use proportion."
-        )
+    refuse(
+        (np.abs(table - np.round(table)) > _ROUNDING) & exact[:, None],
+        ids,
+        "The counts of bag {} hold {:g}, which is not a whole number: if noise was added to them, "
+        "give its standard deviation by noise=...; if they are shares, use proportion.",
+        table,
+    )
     wrong = (total > sizes if counts.ndim == 1 else total != sizes) & exact
-    if wrong.any():
-        bag = int(wrong.argmax())
-        positives = "positives" if counts.ndim == 1 else "counted instances"
-        raise ValueError(
-            f"Bag {bag_name(ids[bag])} has {total[bag]:g} {positives} but {sizes[bag]} instances."
-        )
+    positives = "positives" if counts.ndim == 1 else "counted instances"
+    refuse(wrong, ids, f"Bag {{}} has {{:g}} {positives} but {{}} instances.", total, sizes)
 
 
 def read_labels(labels: ArrayLike) -> NDArray[np.int64]:
@@ -412,13 +407,12 @@ def _with_labels(
     rest = held - taken
     exact = exact_bags(noise, len(ids))
     # a share rounded in print is off by less than half an instance
-    wrong = (rest < -0.5).any(axis=1) & exact
-    if wrong.any():
-        bag = int(wrong.argmax())
-        raise ValueError(
-            f"The labels of bag {bag_name(ids[bag])} contradict its proportion: more rows of one "
-            "class are labelled than it can hold."
-        )
+    refuse(
+        (rest < -0.5).any(axis=1) & exact,
+        ids,
+        "The labels of bag {} contradict its proportion: more rows of one class are labelled than it "
+        "can hold.",
+    )
     rest[exact] = np.clip(rest[exact], 0, None)
     touched = (left < sizes) & (left > 0)
     per_class[touched] = rest[touched] / rest[touched].sum(axis=1, keepdims=True)

@@ -119,8 +119,7 @@ class DistributedRows:
 
     def moments(self, places: Ints) -> Moments:
         """Moments of some columns of numbers."""
-        found: Moments = self.encoded.reduce(_rows_of, Moments.join, "moments", places)
-        return found
+        return self.encoded.reduce(_rows_of, Moments.join, "moments", places)
 
     def sum_of_squares(self) -> float:
         """Sum of the squares of all entries of a sparse matrix."""
@@ -155,18 +154,15 @@ class DistributedLikelihood:
 
     def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
         """ℓ(θ), its gradient and, if it is wanted, H."""
-        found: Derivatives = self._sum(_add, "derivatives", theta, information)
-        return found
+        return self._sum(_add, "derivatives", theta, information)
 
     def bag_products(self, theta: Floats) -> Floats:
         """J."""
-        found: Floats = self._sum(sum, "bag_products", theta)
-        return found
+        return self._sum(sum, "bag_products", theta)
 
     def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
         """What is known and predicted of bags of two classes; None where there are none."""
-        found: BagPredictions | None = self._sum(_join_tables, "bag_table", theta, covariance)
-        return found
+        return self._sum(_join_tables, "bag_table", theta, covariance)
 
     def curvature(self, theta: Floats) -> DistributedCurvature:
         """H at θ, without a matrix."""
@@ -185,8 +181,7 @@ class DistributedLikelihood:
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
-        found: Moments = self._sum(Moments.join, "score_moments", theta, list(columns))
-        return found
+        return self._sum(Moments.join, "score_moments", theta, list(columns))
 
     def _sum(self, join: Callable[[list[Any]], Any], method: str, *inputs: Any) -> Any:
         return self._parts.reduce(_evaluate, join, join, method, self._bag_effect, *inputs)
@@ -200,8 +195,7 @@ class DistributedCurvature:
 
     def times(self, directions: Floats) -> Floats:
         """Hx for directions x, (n_directions, n_outputs, n_columns)."""
-        found: Floats = self._parts.reduce(_times, sum, directions)
-        return found
+        return self._parts.reduce(_times, sum, directions)
 
 
 def _curvature(part: PartLikelihood, bag_effect: float, theta: Floats) -> list[DesignCurvature]:

@@ -18,9 +18,9 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Ints
-from unbag.bags.bags import CLASS_NAMES, Bags, gather_labelled_rows
+from unbag.bags.bags import Bags, bags_of_each, gather_labelled_rows
 from unbag.bags.labels import fields_of
-from unbag.bags.shares import bag_name, one_row_each, read_known
+from unbag.bags.shares import bag_name, one_row_each
 from unbag.distributed.partitions import Partitions, memory_limits, share
 from unbag.model_selection.splitters import some_bags
 
@@ -72,19 +72,8 @@ def bring_together(data: Partitions) -> tuple[Partitions, BagSummary]:
 
 def bags_of(summary: BagSummary) -> Bags:
     """Read the summary of all rows, by the rules of `unbag.check_bag_target`."""
-    y: Any = summary.target
     n = summary.rows
-    proportions, noise, single = read_known(y, n)
-    bags = Bags(
-        index=np.arange(len(y)),
-        ids=y["bag"],
-        sizes=n,
-        proportions=proportions,
-        classes=np.arange(proportions.shape[1]),
-        labelled=np.zeros(len(y), dtype=bool),
-        noise=noise,
-        names=(y.dtype.metadata or {}).get(CLASS_NAMES),
-    )
+    bags, single = bags_of_each(summary.target, np.arange(len(n)), n)
     if not single.any():
         return bags
     bags = gather_labelled_rows(bags, single)

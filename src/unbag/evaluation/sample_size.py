@@ -179,7 +179,7 @@ def effective_sample_size(y: Any) -> EffectiveSampleSize:
     bags = check_bag_target(y, accept=("multiplicity",))
     W, draws = decontamination_weights(bags), precision(bags, "instances")
     shares, n_instances, n_classes = bags.class_shares, int(bags.sizes.sum()), bags.n_classes
-    if (shares == 0).any():
+    if (n_instances * shares < 0.5).any():
         missing = bags.class_names[int(shares.argmin())]
         raise ValueError(
             f"By the noisy proportions there are no instances of class {missing} at all, so that "

@@ -124,6 +124,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         check(target)
         self.classes_ = target.class_names
         self.empirical_prior_ = target.class_shares
+        if isinstance(target, Bags):
+            target.warn_of_noise()
         return X, target
 
     def decision_function(self, X: Any) -> NDArray[Any]:

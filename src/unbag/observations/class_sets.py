@@ -130,8 +130,7 @@ class _Lattice:
         probability = np.real(np.fft.fftn(spectrum.reshape(self.shape))).ravel() * weight
         probability = np.maximum(probability, 0.0) / np.maximum(probability.sum(), 1e-300)
         off = self.counts - (self.counts @ probability)[:, None]
-        found: Floats = (off * probability) @ off.T
-        return found
+        return (off * probability) @ off.T
 
 
 def _too_wide(n_classes: int, n: float) -> str:

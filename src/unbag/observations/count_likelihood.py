@@ -113,8 +113,7 @@ def _share_of_sampling(scores: Array, bags: Bags, bag_effect: float) -> Floats:
     p = softmax(np.concatenate([np.zeros_like(raw), raw]) if len(raw) == 1 else raw, axis=0)
     # of several classes, the mean over classes
     V = np.bincount(bags.index, (p * (1.0 - p)).sum(axis=0) / 2.0, bags.n_bags)
-    found: Floats = (1.0 / (1.0 + bag_effect * V))[:, None, None].astype(float)
-    return found
+    return (1.0 / (1.0 + bag_effect * V))[:, None, None].astype(float)
 
 
 class LabelPosteriors:

@@ -170,8 +170,7 @@ class Cells:
 
     def sums(self, values: Floats) -> Floats:
         """Sum of what rows have, over each cell."""
-        found: Floats = np.bincount(self.index, values, self.n_cells + 1)[:-1].astype(float)
-        return found
+        return np.bincount(self.index, values, self.n_cells + 1)[:-1].astype(float)
 
     def spread(self, values: Floats) -> Floats:
         """What each row's cell has; zero for rows without one."""

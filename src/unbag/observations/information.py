@@ -105,32 +105,12 @@ class Information:
 class CountObservation:
     """Log-probability of what is known of all bags, posterior means, and observed information.
 
-    Rows are in the order of their bags: all of the first bag, then all of the second and so on.
-    Rows of known label are bags of one row.
+    Rows are in the order of their bags, as `unbag.bags.Bags.with_labelled_rows_apart` gives them, and
+    rows of known label are bags of one row. ``n_outputs`` is 1 for two classes, with the log-odds of
+    the second as scores, else the number of classes. Of each bag, ``counts`` are those of the last
+    class and ``noise`` the variances of their noise; where a count is a set, what is to be expected and
+    about how wide it is. ``n_bags_aggregated`` leaves out rows of known label, and ``bag_effect`` is τ².
 
-    Parameters
-    ----------
-    bags : Bags
-        As `unbag.bags.Bags.with_labelled_rows_apart` gives them, with ``index`` in rising order.
-
-    Attributes
-    ----------
-    n_outputs : int
-        1 for two classes, with the log-odds of the second as scores; else the number of classes.
-    sizes, lengths, counts, noise : ndarrays of shape (n_bags,)
-        Numbers of instances and of rows, counts of the last class and the variances of their noise;
-        where a count is a set, what is to be expected and about how wide it is.
-    multiplicity : ndarray of shape (n_rows,)
-        How many instances each row stands for.
-    labelled : ndarray of bool, shape (n_bags,)
-        Whether a bag is a row of known label.
-    n_bags_aggregated : int
-        Number of bags, without rows of known label.
-    bag_effect : float
-        τ², variance of random intercepts of bags.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.observations.information import CountObservation
@@ -207,7 +187,9 @@ class CountObservation:
 
     def information(self, scores: Floats, residual: Floats) -> Information:
         """−∂²ℓ/∂η∂ηᵀ, at scores and with the residual there."""
-        return self._summed(self._of_instances(scores, residual))
+        found, own = self._of_instances(scores, residual), self._segments.times
+        lost = None if found.lost is None else own(found.lost)
+        return Information(own(found.weights), own(found.factors), lost)
 
     def _of_instances(self, scores: Floats, residual: Floats) -> Information:
         """The same with one instance of each row, as if it were a row."""
@@ -235,12 +217,6 @@ class CountObservation:
                 along = rows.spread(rows.sum(np.einsum("arj,aj->rj", factors, values)))
                 found += sign * np.einsum("arj,rj->aj", factors, along)
         return found
-
-    def _summed(self, found: Information) -> Information:
-        """Information of rows by that of their instances."""
-        own = self._segments.times
-        lost = None if found.lost is None else own(found.lost)
-        return Information(own(found.weights), own(found.factors), lost)
 
     def sums(self, scores: Floats) -> tuple[Floats, Floats]:
         """Σ_j p_j and Σ_j p_j(1 − p_j) of each bag, of two classes."""

@@ -92,5 +92,4 @@ class SetObservation:
 
     def _slopes(self, own: Floats) -> Floats:
         """Derivatives of losses by the scores of these rows."""
-        found: Floats = self._losses.evaluate(own[None])[1][0, 0]
-        return found
+        return self._losses.evaluate(own[None])[1][0, 0]

@@ -130,8 +130,7 @@ def _regular(V: Floats, present: Floats) -> Floats:
 
 
 def _times(S: Floats, vector: Floats) -> Floats:
-    found: Floats = (S @ vector[..., None])[..., 0]
-    return found
+    return (S @ vector[..., None])[..., 0]
 
 
 def _solve(matrix: Floats, vector: Floats) -> Any:

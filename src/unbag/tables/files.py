@@ -157,11 +157,9 @@ class TableFile:
                 return archive.open(self.member)
         if self.compression == ".zst":
             pa = import_pyarrow()
-            stream: IO[bytes] = pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
-            return stream
+            return pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
         opener = COMPRESSED.get(self.compression, open)
-        opened: IO[bytes] = opener(self.path, "rb")
-        return opened
+        return opener(self.path, "rb")
 
 
 def name_parts(path: Path) -> tuple[str, str]:

@@ -296,13 +296,23 @@ def _refuse_text(names: Sequence[Any]) -> None:
 
 def _numeric_features(step: NumericFeatures, graph: Graph, rows: Rows) -> Rows:
     """Fill gaps and standardise."""
-    bad = graph.node("Or", graph.node("IsNaN", rows.numbers), graph.node("IsInf", rows.numbers))
-    filled = graph.node("Where", bad, graph.constant(step.medians_), rows.numbers)
-    if len(step.missing_columns_):
-        gaps = graph.node("Gather", bad, graph.constant(step.missing_columns_), axis=1)
-        filled = graph.together([filled, graph.cast(gaps, "DOUBLE")])
-    centred = graph.node("Sub", filled, graph.constant(step.means_))
-    return _rounded(step, graph, graph.node("Div", centred, graph.constant(step.scales_)))
+    own = step.medians_, step.missing_columns_, step.means_, step.scales_
+    return _rounded(step, graph, _standardised(graph, rows.numbers, *own))
+
+
+def _standardised(
+    graph: Graph, values: str, fills: Any, gaps: Any, means: Any, scales: Any = None
+) -> str:
+    """Columns with filled gaps, others that say where those of some were, standardised."""
+    bad = graph.node("Or", graph.node("IsNaN", values), graph.node("IsInf", values))
+    values = graph.node("Where", bad, graph.constant(_double(fills)), values)
+    if len(gaps):
+        marks = graph.node("Gather", bad, graph.constant(gaps), axis=1)
+        values = graph.together([values, graph.cast(marks, "DOUBLE")])
+    centred = graph.node("Sub", values, graph.constant(_double(means)))
+    return (
+        centred if scales is None else graph.node("Div", centred, graph.constant(_double(scales)))
+    )
 
 
 def _rounded(step: Any, graph: Graph, values: str) -> Rows:
@@ -446,18 +456,10 @@ def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
 
 
 def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
-    places, gaps = term["places"], term["_gappy"]
+    places, means = term["places"], term["_means"]
     values = graph.node("Gather", X, graph.constant(places), axis=1)
-    missing = graph.node("Or", graph.node("IsNaN", values), graph.node("IsInf", values))
-    means = graph.constant(_double(term["_means"][: len(places)]))
-    values = graph.node("Where", missing, means, values)
-    if len(gaps):
-        marks = graph.node("Gather", missing, graph.constant(gaps), axis=1)
-        values = graph.together([values, graph.cast(marks, "DOUBLE")])
-    centred = graph.node("Sub", values, graph.constant(_double(term["_means"])))
-    if not term["_scaled"]:
-        return centred
-    return graph.node("Div", centred, graph.constant(_double(term["_scales"])))
+    scales = term["_scales"] if term["_scaled"] else None
+    return _standardised(graph, values, means[: len(places)], term["_gappy"], means, scales)
 
 
 def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001

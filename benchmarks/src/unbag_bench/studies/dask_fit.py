@@ -136,6 +136,3 @@ STUDY = Study(
     page=page,
     options={"--rows": {"type": int, "nargs": "*", "default": [1_000_000, 10_000_000]}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -1,4 +1,4 @@
-"""What does one do where 99% of the counts are hidden?
+"""What to do where 99% of the counts are hidden.
 
 100,000 flights of 2013 from New York, in cells by airline, airport and day; counted are those that
 arrived more than 75 minutes late, and counts below ten are hidden. Linear models are trained on two

@@ -1,4 +1,4 @@
-"""Are rows found in bags of which it is known only whether any row is positive?
+"""Rows, found in bags of which it is known only whether any row is positive.
 
 Digits: bags of ten images, positive if the digit of the draw is among them. Musk 1 and 2: molecules
 with their conformations, whose own labels nobody knows, so that only bags can be scored. Against
@@ -100,6 +100,7 @@ class AttentionPooling(nn.Module):
         self.weight, self.out = nn.Linear(n_gate, 1), nn.Linear(n_hidden, 1)
 
     def forward(self, X: torch.Tensor, bag: torch.Tensor, n_bags: int) -> torch.Tensor:
+        """Log-odds of all bags."""
         hidden = self.hidden(X)
         gated = torch.tanh(self.value(hidden)) * torch.sigmoid(self.gate(hidden))
         weight = self.weight(gated)[:, 0]
@@ -188,12 +189,13 @@ def page(rows: list[Row]) -> list[str]:
             values = ([row[what] for row in own] for what in ("rows", "bags"))
             of_rows, of_bags = (plus_minus(v, ".3f") if v[0] is not None else "" for v in values)
             seconds = f"{np.mean([row['core_seconds'] for row in own]):.1f}"
-            lines.append(
-                [data, method, str(len(own)), of_rows if known else "", of_bags, seconds]
-            )
+            lines.append([data, method, str(len(own)), of_rows if known else "", of_bags, seconds])
     heads = ["data", "method", "draws", "AUC of rows", "AUC of bags", "core-seconds of a fit"]
-    return ["Means over draws, ± one standard error; trained on two thirds of the bags:", "",
-            *table(heads, lines)]
+    return [
+        "Means over draws, ± one standard error; trained on two thirds of the bags:",
+        "",
+        *table(heads, lines),
+    ]
 
 
 STUDY = Study(
