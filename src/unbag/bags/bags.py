@@ -125,13 +125,7 @@ class Bags:
     def class_shares(self) -> NDArray[np.float64]:
         """Share of each class among all instances; with noise, that to be expected in [0, 1]."""
         shares = self.sizes @ self.proportions / self.sizes.sum()
-        deviation = self.class_share_deviations
-        if not deviation.any():
-            return shares if self.noise is None else _clip(shares)
-        # of a share that is uniform without the counts
-        deviation = np.maximum(deviation, 1e-9)
-        ends = -shares / deviation, (1.0 - shares) / deviation
-        return _clip(truncnorm.mean(*ends, shares, deviation))
+        return expected_shares_of(shares, self.class_share_deviations)
 
     @property
     def class_share_deviations(self) -> NDArray[np.float64]:
@@ -428,6 +422,17 @@ def _sizes(
     """Number of instances of each index, rows counted by their multiplicities."""
     found = np.bincount(index, multiplicity, minlength)
     return np.round(found).astype(np.intp)
+
+
+def expected_shares_of(
+    shares: NDArray[np.float64], deviations: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Means, given shares with noise, of true ones that could be any in [0, 1]."""
+    if not deviations.any():
+        return shares
+    deviations = np.maximum(deviations, 1e-9)
+    ends = -shares / deviations, (1.0 - shares) / deviations
+    return _clip(np.asarray(truncnorm.mean(*ends, shares, deviations)))
 
 
 def _clip(shares: NDArray[np.float64]) -> NDArray[np.float64]:

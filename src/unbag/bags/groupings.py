@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.bags import Bags, check_bag_target, one_target
+from unbag.bags.bags import Bags, check_bag_target, expected_shares_of, one_target
 from unbag.bags.joining import JoinError
 from unbag.bags.labels import fields_of
 from unbag.bags.rows import row_type
@@ -103,9 +103,10 @@ class Groupings:
     def class_shares(self) -> NDArray[np.float64]:
         """Share of each class among all instances, from the groupings that know it best."""
         variance = np.array([_total_variance(bags) for bags in self.bags])
-        shares = np.stack([bags.class_shares for bags in self.bags])
+        shares = np.stack([bags.sizes @ bags.proportions for bags in self.bags]) / self.n_instances
         weights = (variance == 0).astype(float) if (variance == 0).any() else 1 / variance
-        return weights @ shares / weights.sum()
+        deviation = np.sqrt(weights**2 @ variance) / weights.sum() / self.n_instances
+        return expected_shares_of(weights @ shares / weights.sum(), np.full(2, deviation))
 
 
 def check_groupings_target(y: Any) -> Groupings:
