@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from unbag import LLPClassifier, bag_target, check_bag_target
-from unbag.bags.count_sets import expected_shares, read_set
+from unbag.bags.count_sets import expected_shares, read_cells, read_set
 
 BAG = [1] * 20 + [2] * 4
 
@@ -102,3 +102,9 @@ def test_bags_with_any_positive_teach_which_rows_are_positive():
     possible = roc_auc_score(labels, X @ [2, -1, 0])
     assert roc_auc_score(labels, model.decision_function(X)) > possible - 0.005
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(labels.mean(), abs=0.02)
+
+
+@pytest.mark.parametrize(("n_hidden", "advised"), [(19, True), (10, False)])
+def test_totals_are_advised_where_nearly_all_counts_are_hidden(n_hidden, advised):
+    (note,) = read_cells(["<10"] * n_hidden + ["12"] * (20 - n_hidden), "late", None)[1]
+    assert ("larger groups" in note) == advised

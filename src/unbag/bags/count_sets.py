@@ -18,6 +18,9 @@ from unbag.bags.shares import refuse
 _GRID = (np.arange(60) + 0.5) / 60
 _ROUNDS = 60
 
+# Share of the counts beyond which other totals are advised.
+_NEARLY_ALL = 0.9
+
 _TEXT = re.compile(
     r"\s*(?:(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\d+)|(?P<least>\d+)\s*\+"
     r"|(?P<low>\d+)\s*(?:-|–|to|\.\.)\s*(?P<high>\d+))\s*",
@@ -219,7 +222,8 @@ def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats
     if not kinds:
         return found, []
     shown = listing([f"{kind} ({n:,})" for kind, n in kinds.most_common()])
-    return found, [
-        f"{sum(kinds.values()):,} of {len(values):,} counts in {name!r} are sets: {shown}; "
-        "they are fitted as such."
-    ]
+    n_sets = sum(kinds.values())
+    note = f"{n_sets:,} of {len(values):,} counts in {name!r} are sets: {shown}; they are fitted as such."
+    if n_sets > _NEARLY_ALL * len(values):
+        note += " Exact totals of larger groups, where there are any, say more."
+    return found, [note]
