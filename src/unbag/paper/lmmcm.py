@@ -30,86 +30,7 @@ _TRAINING_PRIORS = ("auto", "pooled", "same", "convex")
 _LEAST_SHARE = 1e-9
 
 
-class _LMMCM(RiskClassifier):
-    """The corrected risk with the settings of an estimator."""
-
-    weights: Any
-    bag_model: Any
-    merge: Any
-    merge_size: Any
-    loss: Any
-    class_prior: Any
-    training_prior: Any
-    correction: Any
-
-    training_prior_: str
-
-    def _prepare(self, X: Any, bags: Bags) -> None:  # noqa: ARG002
-        check_choice(self.weights, get_args(WeightMethod), "weights")
-        check_choice(self.bag_model, get_args(BagModel), "bag_model")
-        check_choice(self.correction, get_args(Correction), "correction")
-        check_choice(self.training_prior, _TRAINING_PRIORS, "training_prior")
-        self._loss = get_loss(self.loss, bags.n_classes)
-        if not self._loss.trainable:
-            raise ValueError(f"loss={self.loss!r} measures a classifier but cannot train one.")
-        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
-        self.training_prior_ = self._resolve_training_prior(bags)
-
-    def _resolve_training_prior(self, bags: Bags) -> str:
-        wanted = self.training_prior
-        log_odds = self._loss.name == "logistic" and (self.class_prior_ > 0).all()
-        if wanted in ("pooled", "convex") and not log_odds:
-            raise ValueError(
-                f"training_prior={wanted!r} moves scores by log-odds, for which loss must be "
-                "'logistic' and class_prior positive for every class; use training_prior='same'."
-            )
-        if wanted == "convex" and bags.n_classes != 2:
-            raise ValueError(
-                f"training_prior='convex' is for two classes and there are {bags.n_classes}; use "
-                "training_prior='pooled'."
-            )
-        if wanted != "auto":
-            return str(wanted)
-        # labels alone make R convex at any prior, and pairs stay as they were published
-        flexible = self.kernel != "linear" and self.weights == "least_squares"
-        return "pooled" if log_odds and flexible and not bags.labelled.all() else "same"
-
-    def _objective(self, bags: Bags, included: Bools) -> Objective:
-        return self._risk(bags, included, self.correction)
-
-    def _criterion(self, bags: Bags) -> Criterion:
-        # of all held-out bags together, a risk that is unbounded below would choose what fits the
-        # noise of its weights best
-        pooled = getattr(self, "selection", "pooled") == "pooled"
-        whole = np.ones((1, bags.n_bags), dtype=bool)
-        return self._risk(bags, whole, "nonnegative" if pooled else self.correction)
-
-    def _risk(self, bags: Bags, included: Bools, correction: Correction) -> Objective:
-        """The corrected risk at the training prior, of scores at ``class_prior_``."""
-        W = weights_by_problem(bags, included, self._weights)
-        prior = self.class_prior_
-        if self.training_prior_ == "pooled":
-            prior = pooled_shares(bags, self.bag_model, included)
-        elif self.training_prior_ == "convex":
-            share = convex_priors(W).mean(axis=-1)
-            prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
-        offsets: Any = 0.0
-        if self.training_prior_ != "same":
-            offsets = np.log(prior) - np.log(self.class_prior_)
-            offsets = offsets[:, 1:] - offsets[:, :1] if bags.n_classes == 2 else offsets
-        return CorrectedRisk(W, bags, self._loss, prior, correction, offsets)
-
-    def _weights(self, bags: Bags) -> Floats:
-        return bag_weights(
-            bags,
-            method=self.weights,
-            bag_model=self.bag_model,
-            merge=self.merge,
-            merge_size=self.merge_size,
-        )
-
-
-class LMMCMClassifier(_LMMCM):
+class LMMCMClassifier(RiskClassifier):
     """Classifier that minimises an unbiased estimate of its risk: LMMCM, for one penalty.
 
     Algorithm 1 of Scott and Zhang (2020). Minimises, over linear functions or those of a kernel,
@@ -211,14 +132,14 @@ class LMMCMClassifier(_LMMCM):
         *,
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        weights: str = "least_squares",
-        bag_model: str = "instances",
+        weights: WeightMethod = "least_squares",
+        bag_model: BagModel = "instances",
         merge: str | None = None,
         merge_size: int | None = None,
         loss: str = "logistic",
         class_prior: Any = "balanced",
         training_prior: str = "auto",
-        correction: str = "none",
+        correction: Correction = "none",
         tol: float = 1e-3,
         max_iter: int = 1000,
     ) -> None:
@@ -236,8 +157,72 @@ class LMMCMClassifier(_LMMCM):
         self.tol = tol
         self.max_iter = max_iter
 
+    def _prepare(self, X: Any, bags: Bags) -> None:  # noqa: ARG002
+        check_choice(self.weights, get_args(WeightMethod), "weights")
+        check_choice(self.bag_model, get_args(BagModel), "bag_model")
+        check_choice(self.correction, get_args(Correction), "correction")
+        check_choice(self.training_prior, _TRAINING_PRIORS, "training_prior")
+        self._loss = get_loss(self.loss, bags.n_classes)
+        if not self._loss.trainable:
+            raise ValueError(f"loss={self.loss!r} measures a classifier but cannot train one.")
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
+        self.training_prior_ = self._resolve_training_prior(bags)
 
-class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
+    def _resolve_training_prior(self, bags: Bags) -> str:
+        wanted = self.training_prior
+        log_odds = self._loss.name == "logistic" and (self.class_prior_ > 0).all()
+        if wanted in ("pooled", "convex") and not log_odds:
+            raise ValueError(
+                f"training_prior={wanted!r} moves scores by log-odds, for which loss must be "
+                "'logistic' and class_prior positive for every class; use training_prior='same'."
+            )
+        if wanted == "convex" and bags.n_classes != 2:
+            raise ValueError(
+                f"training_prior='convex' is for two classes and there are {bags.n_classes}; use "
+                "training_prior='pooled'."
+            )
+        if wanted != "auto":
+            return str(wanted)
+        # labels alone make R convex at any prior, and pairs stay as they were published
+        flexible = self.kernel != "linear" and self.weights == "least_squares"
+        return "pooled" if log_odds and flexible and not bags.labelled.all() else "same"
+
+    def _objective(self, bags: Bags, included: Bools) -> Objective:
+        return self._risk(bags, included, self.correction)
+
+    def _criterion(self, bags: Bags) -> Criterion:
+        # of all held-out bags together, a risk that is unbounded below would choose what fits the
+        # noise of its weights best
+        pooled = getattr(self, "selection", "pooled") == "pooled"
+        whole = np.ones((1, bags.n_bags), dtype=bool)
+        return self._risk(bags, whole, "nonnegative" if pooled else self.correction)
+
+    def _risk(self, bags: Bags, included: Bools, correction: Correction) -> Objective:
+        """The corrected risk at the training prior, of scores at ``class_prior_``."""
+        W = weights_by_problem(bags, included, self._weights)
+        prior = self.class_prior_
+        if self.training_prior_ == "pooled":
+            prior = pooled_shares(bags, self.bag_model, included)
+        elif self.training_prior_ == "convex":
+            share = convex_priors(W).mean(axis=-1)
+            prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
+        offsets: Any = 0.0
+        if self.training_prior_ != "same":
+            offsets = np.log(prior) - np.log(self.class_prior_)
+            offsets = offsets[:, 1:] - offsets[:, :1] if bags.n_classes == 2 else offsets
+        return CorrectedRisk(W, bags, self._loss, prior, correction, offsets)
+
+    def _weights(self, bags: Bags) -> Floats:
+        return bag_weights(
+            bags,
+            method=self.weights,
+            bag_model=self.bag_model,
+            merge=self.merge,
+            merge_size=self.merge_size,
+        )
+
+
+class LMMCMClassifierCV(RiskClassifierCV, LMMCMClassifier):
     """`LMMCMClassifier` that chooses its penalty by the corrected risk of held-out bags.
 
     All penalties on all folds, and on all bags, are fitted together. As published, the method is
@@ -294,14 +279,14 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
         selection: str = "pooled",
         kernel: str = "rbf",
         gamma: str | float = "wide",
-        weights: str = "least_squares",
-        bag_model: str = "instances",
+        weights: WeightMethod = "least_squares",
+        bag_model: BagModel = "instances",
         merge: str | None = None,
         merge_size: int | None = None,
         loss: str = "logistic",
         class_prior: Any = "balanced",
         training_prior: str = "auto",
-        correction: str = "none",
+        correction: Correction = "none",
         tol: float = 1e-3,
         max_iter: int = 1000,
     ) -> None:

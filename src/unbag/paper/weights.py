@@ -3,15 +3,10 @@
 A pair of bags is a mutual contamination model; weighed by the information of each pair, they give
 the table W of decontamination weights (`pair_weights`; `unbag.weights` has that of least squares).
 
-The observed proportion of a small bag is noisy, so in a pair the bag with the larger true
-proportion is often taken for the smaller. A K-merging scheme (section 3.2) joins K small bags of a
-block into one large "positive" and K into one large "negative" bag, whose observed proportions are
-sharp:
-
-* blockwise-pairwise (BP): of every two consecutive bags, the one with the larger proportion
-  joins the positive bag;
-* blockwise-max (BM): of every block, the half with the larger proportions does. BM dominates BP:
-  in no block is its contrast smaller.
+The observed proportion of a small bag is noisy. So a K-merging scheme (section 3.2) joins K small
+bags of a block into one large "positive" and K into one large "negative" bag: blockwise-pairwise of
+every two consecutive bags the one with the larger proportion, blockwise-max of every block the half
+with the larger proportions, so that in no block its contrast is smaller.
 """
 
 from __future__ import annotations
