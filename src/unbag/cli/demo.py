@@ -48,7 +48,6 @@ def add_command(commands: Any) -> None:
     add_output(demo, "PICTURE", words, default=Path("unbag-demo.png"))
     words, page = "HTML page to write", Path("unbag-demo.html")
     demo.add_argument("--report", type=page_place, default=page, metavar="PAGE", help=words)
-    demo.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

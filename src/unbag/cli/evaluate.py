@@ -55,7 +55,6 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--robustness", type=float, metavar="AUC", help=words)
     add_page(parser)
     add_json(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

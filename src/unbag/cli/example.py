@@ -35,7 +35,6 @@ def add_command(commands: Any) -> None:
     example.add_argument(
         "--folder", type=Path, metavar="FOLDER", help="where to write (default: NAME)"
     )
-    example.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -48,7 +48,6 @@ def add_command(commands: Any) -> None:
     words = "with --sql: log-odds instead of probabilities, for engines without EXP"
     add("--log-odds", action="store_true", help=words)
     add_json(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

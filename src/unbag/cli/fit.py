@@ -113,7 +113,6 @@ def add_command(commands: Any) -> None:
     add_output(parser, "MODEL", "model file to write", required=True)
     add_page(parser)
     add_json(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

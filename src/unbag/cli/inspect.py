@@ -44,7 +44,6 @@ def add_command(commands: Any) -> None:
     add("aggregates", metavar="BAGS", type=table_place, nargs="?", help=words)
     add_columns(parser, required=False)
     add_json(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

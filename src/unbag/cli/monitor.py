@@ -47,7 +47,6 @@ def add_command(commands: Any) -> None:
     )
     add_page(parser)
     add_json(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

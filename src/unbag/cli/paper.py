@@ -47,7 +47,6 @@ def add_command(commands: Any) -> None:
     add("--bag-sizes", default="8,32,128,512", help="rows in each bag")
     add("--bags", choices=["paper", "iid"], default="paper", help="iid: random bags")
     add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
-    paper.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

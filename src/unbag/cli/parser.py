@@ -66,7 +66,9 @@ def make_parser(whole: Container[str | None]) -> Parser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, does in COMMANDS.items():
         if name in whole:
-            import_module(f"unbag.cli.{name.replace('-', '_')}").add_command(commands)
+            module = import_module(f"unbag.cli.{name.replace('-', '_')}")
+            module.add_command(commands)
+            commands.choices[name].set_defaults(run=module.run, parser=commands.choices[name])
         else:
             commands.add_parser(name, help=does)
     return parser

@@ -85,7 +85,6 @@ def add_command(commands: Any) -> None:
     add_reading(parser)
     add_escape_formulas(parser)
     add_json(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

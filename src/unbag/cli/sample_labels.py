@@ -55,7 +55,6 @@ def add_command(commands: Any) -> None:
     add_output(parser, "TABLE", "table to write", required=True)
     add_escape_formulas(parser)
     add_seed(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
