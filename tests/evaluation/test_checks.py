@@ -115,6 +115,15 @@ def test_what_would_help_is_named_where_scores_do_not_follow_the_proportions(tes
         assert any(words in text for text in found.advice)
 
 
+def test_a_slope_below_one_is_shown_and_explained():
+    reversed_scores = replace(COVARIATE_SHIFT, slope_unconstrained=-1.7)
+    found = judge_covariate_shift(reversed_scores)
+    assert found.name == "not_rejected"
+    assert "slope -1.70 ± 0.20" in found.reasons[0]
+    assert "too large or reversed" in found.reasons[0]
+    assert "reversed" not in judge_covariate_shift(COVARIATE_SHIFT).reasons[0]
+
+
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_signal_within_bags_is_estimated_without_bias(ratio):
     """Classes two standard deviations apart between bags, and so much of that within them."""

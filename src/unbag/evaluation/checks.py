@@ -370,9 +370,11 @@ def _slope(effect: BagEffect | None) -> str:
     """The slope, what either assumption expects, and the deviation that would have been found."""
     if effect is None:
         return ""
+    slope, margin = effect.slope_unconstrained, NORMAL_95 * effect.slope_error
+    off = " Below 1, log-odds are too large or reversed, which covariate shift allows."
     return (
-        f"Observed on predicted bag proportions: slope {effect.slope:.2f} ± "
-        f"{NORMAL_95 * effect.slope_error:.2f}; covariate shift expects 1.00, label shift "
-        f"{effect.slope_label_shift:.2f} (a deviation of {_DETECTED * effect.slope_error:.2f} would "
-        "have been found)."
+        f"Observed on predicted bag proportions: slope {slope:.2f} ± {margin:.2f}; covariate shift "
+        f"expects 1.00, label shift {effect.slope_label_shift:.2f} (a deviation of "
+        f"{_DETECTED * effect.slope_error:.2f} would have been found)."
+        f"{off if slope + margin < 1 else ''}"
     )
