@@ -463,6 +463,7 @@ def test_saved_and_loaded(tmp_path):
         ("internal_count=", "more=1", "its lines are not those of a tree"),
         ("internal_count=", "internal_count=1 2 3", "its internal_count has not 1 entries"),
         ("shrinkage=", "num_cat=1", "a line is there twice"),
+        ("tree_sizes=", "tree_sizes=\nend of trees", "there are trees behind their end"),
     ],
 )
 def test_forged_trees_are_refused(line, forged, message):

@@ -269,8 +269,11 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
         As `mean_of_trees` gives it.
     n_features, n_outputs : int
     """
-    head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
+    before, _, behind = text.partition("\nend of trees")
+    head, *trees = before.split("\nTree=")
     with _damage_in_one_sentence():
+        if "\nTree=" in behind:  # LightGBM would read them
+            raise ValueError("there are trees behind their end")
         # other spaces, lines and digits are read by Python in one way and by LightGBM in another
         odd = _ODD.search(text)
         if odd:
