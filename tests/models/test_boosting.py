@@ -464,6 +464,7 @@ def test_saved_and_loaded(tmp_path):
         ("internal_count=", "internal_count=1 2 3", "its internal_count has not 1 entries"),
         ("shrinkage=", "num_cat=1", "a line is there twice"),
         ("tree_sizes=", "tree_sizes=\nend of trees", "there are trees behind their end"),
+        ("feature_infos=", "feature_infos=none", "its feature_infos are not 2"),
     ],
 )
 def test_forged_trees_are_refused(line, forged, message):

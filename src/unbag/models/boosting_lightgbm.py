@@ -285,6 +285,9 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
         wrong = [name for name, value in counts.items() if _whole(header[name]) != value]
         if wrong:
             raise ValueError(f"its {wrong[0]} is not {counts[wrong[0]]}")
+        for name in ("feature_names", "feature_infos"):
+            if len(header[name].split()) != n_features:
+                raise ValueError(f"its {name} are not {n_features}")
         if sizes != [_length(tree) for tree in trees]:
             raise ValueError("its trees are not as long as it says")
         for tree in trees:
