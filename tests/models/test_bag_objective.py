@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from unbag import bag_target, check_bag_target
+from unbag.bags.priors import prior_offset
 from unbag.datasets import add_count_noise, make_gaussian_bags
-from unbag.models.objective import BagObjective, log_prior
+from unbag.models.objective import BagObjective
 from unbag.observations.count_likelihood import CountLikelihood
 
 DATA = make_gaussian_bags(n_bags=12, bag_size=20, random_state=0)
@@ -53,7 +54,7 @@ def test_problems_are_about_log_odds_at_their_own_prior(y):
     included = np.arange(bags.n_bags)[None] % 3 > 0
     likelihood, scores = BagObjective(bags, included), scores_for(bags)
     part, rows = bags.take(included[0])
-    at_own_prior = log_prior(part.class_shares) - log_prior(bags.class_shares)
+    at_own_prior = prior_offset(bags.class_shares, part.class_shares)
     direct = BagObjective(part).value(scores[:, :, rows] + at_own_prior[:, None], [0])
     np.testing.assert_allclose(likelihood.value(scores, np.zeros(1, dtype=int)), direct)
     np.testing.assert_allclose(likelihood.offsets[0], at_own_prior)

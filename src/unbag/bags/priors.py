@@ -16,6 +16,8 @@ _STEPS = 50
 _SETTLED = 1e-10
 # Class priors may be rounded.
 _SUM_TOLERANCE = 1e-3
+# Of a class that is left out, whose log-odds are then about -700: still a number when exponentiated.
+_LEAST_PRIOR = 1e-304
 
 
 def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -47,6 +49,25 @@ def adjust_probabilities(
     total = weights.sum(axis=1, keepdims=True)
     # a row of zeros says nothing
     return np.where(total > 0, weights / np.where(total > 0, total, 1), wanted)
+
+
+def log_prior(prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-odds (..., outputs) of class priors (..., classes); of several classes, logarithms."""
+    logs: NDArray[np.float64] = np.log(np.maximum(prior, _LEAST_PRIOR))
+    return logs[..., 1:] - logs[..., :1] if logs.shape[-1] == 2 else logs
+
+
+def prior_offset(prior: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what log-odds at a class prior change by (..., outputs) at another, under label shift.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.bags.priors import prior_offset
+    >>> prior_offset(np.array([0.5, 0.5]), np.array([0.25, 0.75])).round(2)  # log 3
+    array([1.1])
+    """
+    return log_prior(wanted) - log_prior(prior)
 
 
 def probabilities_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:

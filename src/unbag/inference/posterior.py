@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
+from unbag.bags.priors import prior_offset
 from unbag.inference.grouped_rows import ROWS_AT_A_TIME, GroupedRows
 from unbag.inference.label_draws import LabelSampler, draw_noisy_counts, round_counts
 from unbag.model_selection.fitted import last_step
@@ -36,9 +37,7 @@ class PosteriorScores:
         if not hasattr(self.model, "sample_decision_function"):
             raise ValueError(f"{type(self.model).__name__} has no posterior: fit an LLPClassifier.")
         shares = self.model.empirical_prior_ if bags is None else bags.class_shares
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.maximum(shares, 1e-12)) - np.log(self.model.class_prior_)
-        self._shift = np.maximum(logs, -700.0)
+        self._offset = prior_offset(self.model.class_prior_, np.maximum(shares, 1e-12))
 
     def of(self, model: Any) -> PosteriorScores:
         """The same with another model at the end of the pipeline."""
@@ -56,11 +55,8 @@ class PosteriorScores:
         """Scores (n_draws, n_classes, n_rows)."""
         found = self.model.sample_decision_function(self.transform(X), self.n_draws, self.seed)
         if found.ndim == 2:
-            scores = np.stack([np.zeros_like(found), found], axis=1)
-        else:
-            scores = np.swapaxes(found, 1, 2)
-        scores += self._shift[:, None]
-        return scores
+            return np.stack([np.zeros_like(found), found + self._offset], axis=1)
+        return np.swapaxes(found, 1, 2) + self._offset[:, None]
 
     def mean_log_odds(self, X: Any, c: int) -> Floats:
         """Log-odds of a class against all others, at the posterior mean of coefficients."""

@@ -21,9 +21,8 @@ from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
-from unbag.bags.priors import adjust_probabilities, resolve_class_prior
+from unbag.bags.priors import adjust_probabilities, prior_offset, resolve_class_prior
 from unbag.evaluation.measures import Cost, make_sample, mean_log_likelihood
-from unbag.models.objective import log_prior
 from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
@@ -203,6 +202,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
 class LogOddsClassifier(BagClassifier):
     """A classifier whose scores are log-odds at ``class_prior_``."""
 
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    @property
+    def _prior_offset(self) -> Floats:
+        """What is added to scores at the empirical class prior."""
+        return prior_offset(self.empirical_prior_, self.class_prior_)
+
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Probability of each class.
 
@@ -264,8 +272,7 @@ class LogOddsClassifier(BagClassifier):
         """
         if self._scored_by_labels(y, sample_weight):
             return float(ClassifierMixin.score(self, X, y, sample_weight))
-        to_training = log_prior(self.empirical_prior_) - log_prior(self.class_prior_)
-        scores = by_output(self.decision_function(X)) + to_training[:, None]
+        scores = by_output(self.decision_function(X)) - self._prior_offset[:, None]
         return mean_log_likelihood(check_bag_target(y), by_instance(scores))
 
 

@@ -20,7 +20,7 @@ from unbag._checks import check_count, check_nonnegative, check_positive
 from unbag._outputs import by_instance
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
-from unbag.bags.priors import resolve_class_prior
+from unbag.bags.priors import log_prior, resolve_class_prior
 from unbag.defaults import NUM_LEAVES
 from unbag.model_selection.splitters import check_cv, check_held_once, cut_by_folds, naming_fold
 from unbag.models.base import LogOddsClassifier, linear_scores
@@ -35,7 +35,6 @@ from unbag.models.boosting_lightgbm import (
 from unbag.models.boosting_search import BoostingProblems, FoldSearch
 from unbag.models.categories import encode_categories, find_categories
 from unbag.models.mixed import LLPClassifier
-from unbag.models.objective import log_prior
 
 
 class LLPBoostingClassifier(LogOddsClassifier):
@@ -301,8 +300,8 @@ class LLPBoostingClassifier(LogOddsClassifier):
         self.start_intercept_ = start.intercept.mean(axis=0)
         self.selection_path_ = found.path
         back = np.argsort(order)
-        moved = self._moved[:, None]
-        self.out_of_fold_scores_ = by_instance((found.held_out + moved)[:, back])
+        held_out = found.held_out + self._prior_offset[:, None]
+        self.out_of_fold_scores_ = by_instance(held_out[:, back])
 
     def _progress(self) -> tqdm:
         total = int(self.n_estimators)
@@ -333,17 +332,8 @@ class LLPBoostingClassifier(LogOddsClassifier):
         start = linear_scores(
             fill_missing(X, self.start_fill_), self.start_coef_, self.start_intercept_
         )
-        scores: Floats = start + self._moved[:, None]
+        scores: Floats = start + self._prior_offset[:, None]
         return scores if self.booster_ is None else scores + predict_scores(self.booster_, X)
-
-    @property
-    def _moved(self) -> Floats:
-        """What is added to scores at the empirical class prior."""
-        return log_prior(self.class_prior_) - log_prior(self.empirical_prior_)
-
-    @property
-    def _n_outputs(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +376,7 @@ def fit_start(X: Any, y: Any, bags: Bags, rows_held: Bools | None, categorical: 
     n_features = X.shape[1]
     kept = np.ones((1, X.shape[0]), dtype=bool) if rows_held is None else ~rows_held
     fill = np.zeros(n_features) if issparse(X) else _column_means(X)
-    prior = np.atleast_1d(log_prior(bags.class_shares))
+    prior = log_prior(bags.class_shares)
     coef = np.zeros((len(kept), len(prior), n_features))
     intercept = np.tile(prior, (len(kept), 1))
     numbers = np.setdiff1d(np.arange(n_features), categorical)

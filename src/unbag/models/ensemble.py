@@ -16,7 +16,7 @@ from unbag._arrays import Bools, Floats
 from unbag._checks import check_one_each
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
-from unbag.bags.priors import resolve_class_prior
+from unbag.bags.priors import prior_offset, resolve_class_prior
 from unbag.model_selection.splitters import (
     check_cv,
     check_held_once,
@@ -26,7 +26,7 @@ from unbag.model_selection.splitters import (
 from unbag.models.base import LogOddsClassifier
 from unbag.models.boosting import LLPBoostingClassifier, at_most_units
 from unbag.models.mixed import LLPClassifier
-from unbag.models.objective import BagObjective, log_prior
+from unbag.models.objective import BagObjective
 
 
 class LLPEnsembleClassifier(LogOddsClassifier):
@@ -177,7 +177,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         for rows, out in zip(rows_held, held, strict=True):
             own = likelihood_weights(losses[:, ~out], prior)
             scores[:, rows] = _average(own, [one[:, rows] for one in held_out])
-        self.out_of_fold_scores_ = by_instance(scores + self._moved[:, None])
+        self.out_of_fold_scores_ = by_instance(scores + self._prior_offset[:, None])
         return self
 
     def _scores(self, X: Any) -> Floats:
@@ -185,12 +185,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
             by_output(model.decision_function(X)) + _moved(model, self.empirical_prior_)
             for model in self.estimators_
         ]
-        return _average(self.weights_, scores) + self._moved[:, None]
-
-    @property
-    def _moved(self) -> Floats:
-        """What is added to scores at the empirical class prior."""
-        return log_prior(self.class_prior_) - log_prior(self.empirical_prior_)
+        return _average(self.weights_, scores) + self._prior_offset[:, None]
 
     def _base_models(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Base models by name, and why others are left out."""
@@ -288,4 +283,4 @@ def _average(weights: Floats, scores: Sequence[Floats]) -> Floats:
 
 def _moved(model: Any, shares: Floats) -> Floats:
     """What is added to scores (outputs, rows) of a model to have log-odds at a class prior."""
-    return (log_prior(shares) - log_prior(model.class_prior_))[:, None]
+    return prior_offset(model.class_prior_, shares)[:, None]

@@ -31,7 +31,7 @@ from unbag._checks import check_choice
 from unbag._outputs import by_instance
 from unbag.bags.bags import ANYTHING, Bags, check_bag_target
 from unbag.bags.groupings import check_groupings_target, grouping_names
-from unbag.bags.priors import resolve_class_prior
+from unbag.bags.priors import log_prior, resolve_class_prior
 from unbag.defaults import MOST_COEFFICIENTS
 from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
@@ -55,6 +55,9 @@ from unbag.weights import check_contrast
 
 # Rows that predictions are made for at the same time.
 _BLOCK = 2**14
+
+# Of a class that no bag holds, where the fit starts.
+_LEAST_SHARE = 1e-6
 
 
 class TermSummary(NamedTuple):
@@ -263,9 +266,9 @@ class LLPClassifier(LogOddsClassifier):
         self._terms = make_terms(encoder, rows, self.groups, n_landmarks, self.random_state)
         self._columns, n_columns = layout(self._terms)
         likelihood = likelihood_of(self._terms)
-        n_classes = len(self.classes_)
-        start = np.zeros((1 if n_classes == 2 else n_classes, n_columns))
-        start[:, 0] = _log_odds(self.empirical_prior_)
+        start = np.zeros((self._n_outputs, n_columns))
+        prior = log_prior(np.maximum(self.empirical_prior_, _LEAST_SHARE))
+        start[:, 0] = prior if len(prior) == 1 else prior - prior.mean()
         solve = maximise if start.size <= MOST_COEFFICIENTS else maximise_by_products
         fit = solve(
             likelihood,
@@ -281,7 +284,9 @@ class LLPClassifier(LogOddsClassifier):
     def function_(self) -> FittedFunction:
         """The fitted function: its encoder, its terms and their coefficients."""
         check_is_fitted(self)
-        return FittedFunction(self._encoder, self._terms, self._columns, self._theta, self._shift)
+        return FittedFunction(
+            self._encoder, self._terms, self._columns, self._theta, self._prior_offset
+        )
 
     def summary(self, confidence_level: float = 0.95) -> ModelSummary:
         """Terms and coefficients, with standard errors by the posterior and by bags.
@@ -356,7 +361,7 @@ class LLPClassifier(LogOddsClassifier):
         for start in range(0, len(rows), _BLOCK):
             Phi = self.function_.design_matrix(rows[start : start + _BLOCK])
             scores[:, :, start : start + _BLOCK] = theta @ Phi.T
-        scores += self._shift[:, None]
+        scores += self._prior_offset[:, None]
         return scores[:, 0] if len(self._theta) == 1 else np.swapaxes(scores, 1, 2)
 
     def _draw_coefficients(self, n_samples: int, rng: Any) -> Floats:
@@ -397,7 +402,7 @@ class LLPClassifier(LogOddsClassifier):
         rows, blocks = self._encoder.encode(X), []
         for start in range(0, len(rows), _BLOCK):
             part = rows[start : start + _BLOCK]
-            found = np.repeat(self._theta[:, :1] + self._shift[:, None], len(part), axis=1)
+            found = np.repeat(self._theta[:, :1] + self._prior_offset[:, None], len(part), axis=1)
             for term, columns in zip(self._terms, self._columns, strict=True):
                 found += _product(term.matrix(part), self._theta[:, columns])
             blocks.append(found)
@@ -457,7 +462,6 @@ class LLPClassifier(LogOddsClassifier):
         self.log_marginal_likelihood_ = fit.log_marginal_likelihood
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
         self.class_prior_ = resolve_class_prior(self.class_prior, self.empirical_prior_)
-        self._shift = _prior_shift(self.empirical_prior_, self.class_prior_, len(fit.theta))
         self._describe_terms(fit, likelihood)
         parts = [
             term.in_units(fit.theta[:, columns])
@@ -465,7 +469,7 @@ class LLPClassifier(LogOddsClassifier):
         ]
         self.coef_ = np.concatenate([coef for coef, _ in parts], axis=1)
         self.coef_names_ = [name for term in self._terms for name in term.names]
-        self.intercept_ = fit.theta[:, 0] + self._shift + sum(offset for _, offset in parts)
+        self.intercept_ = fit.theta[:, 0] + self._prior_offset + sum(offset for _, offset in parts)
         self._robust_errors = robust_errors(self.function_, fit, likelihood)
         if self.verbose:
             for term in self.terms_:
@@ -578,19 +582,6 @@ def by_bag(rows: EncodedRows, bags: Bags) -> tuple[EncodedRows, Bags]:
         return rows, pieces
     order = np.argsort(pieces.index, kind="stable")
     return rows[order], pieces.reordered(order)
-
-
-def _log_odds(prior: Floats) -> Floats:
-    """Scores of which the probabilities are the prior."""
-    logs = np.log(np.clip(prior, 1e-6, None))
-    return logs[1:] - logs[:1] if len(prior) == 2 else logs - logs.mean()
-
-
-def _prior_shift(prior: Floats, wanted: Floats, n_outputs: int) -> Floats:
-    """What scores change by where the class prior is another."""
-    with np.errstate(divide="ignore"):
-        logs = np.maximum(np.log(wanted), -700.0) - np.log(np.clip(prior, 1e-300, None))
-    return logs[1:] - logs[:1] if n_outputs == 1 else logs
 
 
 def _product(matrix: Any, theta: Floats) -> Floats:

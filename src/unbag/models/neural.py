@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unbag._checks import check_choice, check_count, check_inside, check_nonnegative, check_positive
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
-from unbag.bags.priors import resolve_class_prior
+from unbag.bags.priors import prior_offset, resolve_class_prior
 from unbag.defaults import FEWEST_HELD_OUT
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.base import LogOddsClassifier, numbers_only
@@ -223,10 +223,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
         network.load_state_dict({name: torch.as_tensor(w) for name, w in self.weights_.items()})
         return network.eval()
 
-    @property
-    def _n_outputs(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
-
     def _scores(self, X: Any) -> NDArray[Any]:
         if X.shape[1:] != self.input_shape_:
             raise ValueError(
@@ -251,9 +247,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
         found = found.reshape(len(found), -1)
         if self._n_outputs == 1 and found.shape[1] == 2:
             found = found[:, 1:] - found[:, :1]
-        shift = np.log(self.class_prior_ + 1e-300) - np.log(self.training_shares_)
-        offset = shift[1:] - shift[:1] if self._n_outputs == 1 else shift
-        return (found + offset).T
+        return (found + prior_offset(self.training_shares_, self.class_prior_)).T
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, tuple | dict) and not issparse(X):  # dok_array is a dict

@@ -6,6 +6,7 @@ import numpy as np
 
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
+from unbag.bags.priors import prior_offset
 from unbag.observations.count_likelihood import CountLikelihood
 
 # Least class prior: of a class that the bags of a fold do not hold.
@@ -48,7 +49,8 @@ class BagObjective:
         self.n_outputs = self._likelihood.n_outputs
         rows = included * bags.sizes
         priors = rows @ bags.proportions / rows.sum(axis=1, keepdims=True)
-        self.offsets = np.atleast_2d(log_prior(priors) - log_prior(bags.class_shares[None]))
+        at_least = (np.maximum(prior, _LEAST_PRIOR) for prior in (bags.class_shares, priors))
+        self.offsets = prior_offset(*at_least)
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column, for scores (columns, outputs, rows)."""
@@ -62,9 +64,3 @@ class BagObjective:
     def bag_losses(self, scores: Array) -> Floats:
         """Negative log-likelihood of every bag (columns, bags), whatever problems include."""
         return self._likelihood.bag_losses(scores)
-
-
-def log_prior(prior: Floats) -> Floats:
-    """Log-odds (..., outputs) of class priors (..., classes); of several classes, logarithms."""
-    logs: Floats = np.log(np.maximum(prior, _LEAST_PRIOR))
-    return logs[..., 1:] - logs[..., :1] if logs.shape[-1] == 2 else logs

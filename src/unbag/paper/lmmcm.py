@@ -16,7 +16,7 @@ import numpy as np
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice
 from unbag.bags.bags import BagModel, Bags
-from unbag.bags.priors import resolve_class_prior
+from unbag.bags.priors import prior_offset, resolve_class_prior
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk, Correction
 from unbag.paper.lbfgs import Criterion, Objective
@@ -208,8 +208,7 @@ class LMMCMClassifier(RiskClassifier):
             prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
         offsets: Any = 0.0
         if self.training_prior_ != "same":
-            offsets = np.log(prior) - np.log(self.class_prior_)
-            offsets = offsets[:, 1:] - offsets[:, :1] if bags.n_classes == 2 else offsets
+            offsets = prior_offset(self.class_prior_, prior)
         return CorrectedRisk(W, bags, self._loss, prior, correction, offsets)
 
     def _weights(self, bags: Bags) -> Floats:

@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from unbag._files import write_whole
 from unbag._optional import optional
 from unbag._text import listing
+from unbag.bags.priors import prior_offset
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
-from unbag.models.objective import log_prior
 from unbag.tables.features import (
     DIGITS,
     MISSING,
@@ -505,7 +505,7 @@ def _trees(model: Any, graph: Graph, rows: Rows) -> str:
             "Boosted trees that split by categories of a data frame cannot be exported; encode "
             "them before, say by make_pipeline(unbag.tables.features.make_features(), model)."
         )
-    moved = log_prior(model.class_prior_) - log_prior(model.empirical_prior_)
+    moved = prior_offset(model.empirical_prior_, model.class_prior_)
     filled = graph.node("Where", graph.node("IsNaN", X), graph.constant(model.start_fill_), X)
     product = graph.node("MatMul", filled, graph.constant(model.start_coef_.T))
     start = graph.node("Add", product, graph.constant(model.start_intercept_ + moved))
@@ -567,9 +567,9 @@ def _goes_left(node: Any) -> int:
 
 def _ensemble(model: Any, graph: Graph, rows: Rows) -> str:
     """Weighted average of the log-odds of an `LLPEnsembleClassifier` at its class prior."""
-    wanted, parts = log_prior(model.class_prior_), []
+    parts = []
     for one, weight in zip(model.estimators_, model.weights_, strict=True):
-        moved = graph.constant(wanted - log_prior(one.class_prior_))
+        moved = graph.constant(prior_offset(one.class_prior_, model.class_prior_))
         scores = graph.node("Add", _score(one, graph, rows), moved)
         parts.append(graph.node("Mul", scores, graph.constant(float(weight))))
     return parts[0] if len(parts) == 1 else graph.node("Sum", *parts)

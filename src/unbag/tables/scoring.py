@@ -11,6 +11,7 @@ from scipy.special import logit
 
 from unbag._outputs import by_output, probabilities_of_all
 from unbag.bags.bags import check_bag_target
+from unbag.bags.priors import prior_offset
 from unbag.model_selection.fitted import decision_scores
 from unbag.observations.count_likelihood import label_posteriors
 from unbag.tables.persistence import ModelFile
@@ -181,9 +182,8 @@ class Scorer:
 
     def _offset(self) -> NDArray[np.float64]:
         """Offset from scores to log-odds at the class prior of the training bags."""
-        model = self._model
-        move = np.log(model.empirical_prior_ + 1e-300) - np.log(model.class_prior_ + 1e-300)
-        return (move[1:] - move[:1] if len(move) == 2 else move)[None, :, None]
+        offset = prior_offset(self._model.class_prior_, self._model.empirical_prior_)
+        return offset[None, :, None]
 
     def _check_prior(self, class_prior: list[float] | None) -> list[float] | None:
         if class_prior is None:

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from unbag._arrays import Floats
 from unbag._text import listing
+from unbag.bags.priors import prior_offset
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
-from unbag.models.objective import log_prior
 from unbag.tables.features import DIGITS, PERIODS, DatetimeFeatures, NumericFeatures
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.pipeline import split_pipeline
@@ -359,7 +359,7 @@ def _trees(model: Any, table: _Table, contrast: Floats) -> str:
             "Boosted trees that split by categories of a data frame cannot be written as SQL; "
             "encode them before, by unbag.tables.make_classifier('boosted')."
         )
-    moved = log_prior(model.class_prior_) - log_prior(model.empirical_prior_)
+    moved = prior_offset(model.empirical_prior_, model.class_prior_)
     slopes = contrast @ model.start_coef_
     parts = [literal(contrast @ (model.start_intercept_ + moved))]
     for feature, slope, fill in zip(table.numbers, slopes, model.start_fill_, strict=True):
@@ -390,8 +390,8 @@ def _tree(node: Any, table: _Table, weight: float) -> str:
 
 
 def _ensemble(model: Any, table: _Table, contrast: Floats) -> str:
-    wanted, parts = log_prior(model.class_prior_), []
+    parts = []
     for one, weight in zip(model.estimators_, model.weights_, strict=True):
-        moved = literal(float(contrast @ np.atleast_1d(wanted - log_prior(one.class_prior_))))
+        moved = literal(float(contrast @ prior_offset(one.class_prior_, model.class_prior_)))
         parts.append(f"{literal(weight)} * ({_score(one, table, contrast)} + {moved})")
     return total(parts)
