@@ -38,9 +38,14 @@ def page() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for part, name, value, reason, study in entries():
-        link = f"[{study}](../../benchmarks/results/{study}.md)" if study else ""
-        lines.append(f"| {part} | `{name}` | {value} | {reason} | {link} |")
+        lines.append(f"| {part} | `{name}` | {value} | {reason} | {_link(study)} |")
     return "\n".join(lines) + "\n"
+
+
+def _link(study: str) -> str:
+    if not study or (ROOT / "benchmarks" / "results" / f"{study}.md").exists():
+        return f"[{study}](../../benchmarks/results/{study}.md)" if study else ""
+    return f"[{study}, closed](../../benchmarks/HISTORY.md)"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from unbag_bench.studies import (
     hidden_counts,
     monitoring,
     multiple_instance,
-    natural,
     scaling,
     slopes,
 )
@@ -68,11 +67,6 @@ def test_time_and_memory_are_measured():
     found = scaling.measure(scaling.Case("mixed", 2000, 40))
     assert found["auc"] > 0.7
     assert found["fit"]["seconds"] > 0
-
-
-def test_every_model_of_natural_bags_can_be_made():
-    for make in natural.METHODS.values():
-        assert hasattr(make(), "fit")
 
 
 def test_rows_of_positive_bags_are_found():

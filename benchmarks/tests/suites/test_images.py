@@ -12,7 +12,6 @@ from unbag_bench.suites.tasks import IMAGE_SIZES, SUITES, SuiteTask, load_data, 
 
 SET = "mnist 16 small"
 NETWORKS = ["network", "network-proportion", "network-forward"]
-REMOVED = ["network-annealed", "network-corrected", "linear", "kernel", "auto", "boosted"]
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +79,6 @@ def test_every_network_trains(method, images):
     counts = dict.fromkeys(["network", "network-counts"], "likelihood")
     wanted = {"labels-network": "forward", **counts}
     assert model.objective == wanted.get(method, method.removeprefix("network-"))
-
-
-@pytest.mark.parametrize("method", REMOVED)
-def test_methods_that_only_rows_have_say_so(method):
-    with pytest.raises(ValueError, match="its rows are of an earlier version"):
-        METHODS[method].make()
 
 
 def test_the_suite_is_what_it_promises():

@@ -51,7 +51,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
     `unbag.LLPClassifier` without a kernel, fitted to the same bags. Over 90 draws of tables the AUC
     was higher by .0107 ± .0038 than with trees that start from nothing: by .02 where bags are worth
     up to 128 labelled rows, and lower by .0025 ± .0016 where they are worth more than 256
-    (benchmarks/results/boosted_choices.md).
+    (`boosted_choices` in benchmarks/HISTORY.md).
 
     Parameters
     ----------

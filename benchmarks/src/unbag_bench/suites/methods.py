@@ -71,16 +71,6 @@ def _network_of(objective: str, description: str, **kind: bool) -> SuiteMethod:
     return SuiteMethod(partial(_network, objective), f"four convolutions, {description}", **kind)
 
 
-def _removed() -> Any:
-    """Refuse to fit a method that only stored rows have."""
-    raise ValueError("This method is no longer in the library; its rows are of an earlier version.")
-
-
-def _former(description: str) -> SuiteMethod:
-    """A method whose rows are still shown; labelled with the last commit that had it."""
-    return SuiteMethod(_removed, f"former {description} (commit 206f41b)", ours=True)
-
-
 def _logistic() -> LogisticRegression:
     return LogisticRegression(max_iter=1000)
 
@@ -123,11 +113,6 @@ METHODS: dict[str, SuiteMethod] = {
         lambda: LLPEnsembleClassifier(n_jobs=1), "our mixed model and boosted trees", ours=True
     ),
     "trees": SuiteMethod(lambda: LLPBoostingClassifier(n_jobs=1), "our boosted trees", ours=True),
-    "linear": _former("default, linear"),
-    "kernel": _former("default, kernel"),
-    "boosted": _former("boosted trees"),
-    "linear-no-effect": _former("default, linear, without bag effects"),
-    "auto": _former("default, mixture of linear, kernel and trees"),
     "network": _network_of(
         "likelihood", "likelihood of counts, given what a batch sums to", ours=True
     ),
@@ -136,10 +121,6 @@ METHODS: dict[str, SuiteMethod] = {
         "four convolutions, likelihood of counts as they are",
         ours=True,
     ),
-    "network-annealed": _former(
-        "network: four convolutions, likelihood of counts that come to be known on the way"
-    ),
-    "network-corrected": _former("network: four convolutions, the paper's risk"),
     "network-proportion": _network_of(
         "proportion", "cross-entropy of mean probabilities (Ardehaly and Culotta 2017)"
     ),

@@ -17,6 +17,7 @@ from unbag_bench.suites.scores import (
     FullTable,
     Scores,
     add_published,
+    default_of,
     full_tables,
     make_scores,
     of_suite,
@@ -50,7 +51,6 @@ def page_lines(rows: Sequence[Row], picture: str | None = None) -> list[str]:
         *_which(rankings, picture),
         *_published_sets(rows),
         *_scores(rows),
-        *_assumptions(rows),
         *_costs(rows),
         *_methods(rows),
     ]
@@ -92,7 +92,7 @@ def _lead(rows: Sequence[Row]) -> list[str]:
 
 
 def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
-    """Where our default loses, before anything else."""
+    """All that speaks against our default, before anything else."""
     lines = []
     for found in rankings:
         for kind, ranking in found.by_kind.items():
@@ -101,11 +101,11 @@ def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
                 lines.append(
                     f"- {found.table.title}, {kind} ({KIND_WORDS[kind]}): `{found.default}` has "
                     f"mean rank {_rank(ranking, place)}, behind `{ranking.methods[0]}` with "
-                    f"{_rank(ranking, 0)}: {_told(_against_best(found, kind))}."
+                    f"{_rank(ranking, 0)}: {_difference(_against_best(found, kind))}."
                 )
         lines += [
             f"- {found.table.title}: `{found.default}` is below `{one.other}` on average: "
-            f"{_told(one)}."
+            f"{_difference(one)}."
             for one in compare(found.scores.by_method, found.default)
             if one.gain < 0
         ]
@@ -132,7 +132,7 @@ def _losses_by_f1(found: SuiteRanking) -> list[str]:
         if one.gain < 0:
             lines.append(
                 f"- {found.table.title}, {kind}, F1: `{found.default}` is below `{one.other}` on "
-                f"average: {_told(one)}."
+                f"average: {_difference(one)}."
             )
     return lines
 
@@ -144,7 +144,7 @@ def _against_best(found: SuiteRanking, kind: str) -> Comparison:
     return next(one for one in pairs if one.other == best)
 
 
-def _told(one: Comparison) -> str:
+def _difference(one: Comparison) -> str:
     tested = "" if np.isnan(one.p_value) else f", Wilcoxon–Holm {p_text(one.p_value)}"
     sets = one.above + one.level + one.below
     return (
@@ -212,13 +212,15 @@ def _tests(found: SuiteRanking) -> list[str]:
             f"{whole.critical_difference:.2f} differ beyond chance (Nemenyi, 95%)."
         )
     lines += [
-        f"- `{found.default}` against `{one.other}`: {_told(one)}."
+        f"- `{found.default}` against `{one.other}`: {_difference(one)}."
         for one in compare(found.scores.by_method, found.default)
     ]
     if len(found.by_kind) > 1:
         pairs = {kind: _against_best(found, kind) for kind in found.by_kind}
         lines += ["", f"`{found.default}` against the best other method of each kind, by rank:", ""]
-        lines += [f"- {kind}: against `{one.other}` {_told(one)}." for kind, one in pairs.items()]
+        lines += [
+            f"- {kind}: against `{one.other}` {_difference(one)}." for kind, one in pairs.items()
+        ]
     return [*lines, ""]
 
 
@@ -252,10 +254,10 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
     header += ["above, below by two standard errors", "at worst", "Wilcoxon p over sets"]
     splits = sorted({len(one.ours) for one in found})
     return [
-        "### Ours and the best published accuracy",
+        "### Ours beside the best published accuracy",
         "",
         "For every set the best of what was published, eight methods by two rules of selection "
-        "without labels, chosen by the test results of all thirty splits; both in the same "
+        "without labels, known in hindsight from all thirty splits; both in the same "
         f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. Ours is the one "
         "model that is judged above. Standard errors are those of paired differences over splits, "
         f"which share rows; corrected for that (Nadeau and Bengio 2003), "
@@ -270,7 +272,7 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-# --- scores, assumptions, costs -------------------------------------------------------------------
+# --- scores and costs ------------------------------------------------------------------------
 
 
 def _scores(rows: Sequence[Row]) -> list[str]:
@@ -316,67 +318,29 @@ def _means(tables: Mapping[str, Scores], kinds: Sequence[str], method: str) -> l
 
 
 def _partial(table: FullTable) -> list[str]:
-    """Methods that were not run on all of these draws, each beside `linear` on its own."""
-    by = RANKED_BY[table.suite]
+    """Methods that were not run on all of these draws, each beside our default on its own."""
+    by, default = RANKED_BY[table.suite], default_of(table.methods)
+    if default is None:
+        return []
     whole = make_scores(table.rows, by, table.methods).seeds
     lines = []
     for method in dict.fromkeys(row["method"] for row in table.rows):
-        scores = {m: make_scores(table.rows, m, ["linear", method]) for m in SHOWN}
+        scores = {m: make_scores(table.rows, m, [default, method]) for m in SHOWN}
         seeds = scores[by].seeds
-        if method == "linear" or not seeds or seeds == whole:
+        if method == default or not seeds or seeds == whole:
             continue
-        values = ", ".join(
+        means = ", ".join(
             f"{SHOWN[m]} {np.nanmean(t.by_method[method]):.3f} and "
-            f"{np.nanmean(t.by_method['linear']):.3f}"
+            f"{np.nanmean(t.by_method[default]):.3f}"
             for m, t in scores.items()
         )
         (paired,) = compare(scores[by].by_method, method)
         lines.append(
-            f"- `{method}` and `linear` on {_count(len(seeds), 'set')}, "
-            f"{_count(sum(map(len, seeds.values())), 'draw')}: {values}; by {SHOWN[by]} "
-            f"{_told(paired)}."
+            f"- `{method}` and `{default}` on {_count(len(seeds), 'set')}, "
+            f"{_count(sum(map(len, seeds.values())), 'draw')}: {means}; by {SHOWN[by]} "
+            f"{_difference(paired)}."
         )
     return [*lines, ""] if lines else []
-
-
-# Covariate shift, label shift and neither, as rows of commit 206f41b and before name them, and later.
-_ASSUMPTIONS = (("odds", "covariate_shift"), ("looks", "label_shift"), (None,))
-
-
-def _assumptions(rows: Sequence[Row]) -> list[str]:
-    """Which assumption bags satisfy: by our diagnostics, and by a model of the labels."""
-    known = [row for suite in SUITES for row in of_suite(rows, suite) if row.get("world_told")]
-    own = [row for row in known if row["method"] in ("linear", "labels")]
-    if not own:
-        return []
-    lines = [
-        "## Which assumption bags satisfy",
-        "",
-        "By the slope of observed on predicted proportions: of `linear`, on held-out bags, and of "
-        "logistic regression on the labels, as a linear model has it. "
-        "Draws with the verdict covariate shift, label shift, or neither; and the bag effect, the "
-        "standard deviation of proportions that rows do not explain.",
-        "",
-    ]
-    groups = dict.fromkeys(map(_group_of, own))
-    body = []
-    for suite, group in groups:
-        cells = []
-        for method in ("linear", "labels"):
-            found = [r for r in own if r["method"] == method and _group_of(r) == (suite, group)]
-            verdicts = [row["world"] for row in found]
-            spread = [row["world_told"].get("spread", np.nan) for row in found]
-            cells.append(", ".join(str(sum(map(verdicts.count, names))) for names in _ASSUMPTIONS))
-            cells.append(f"{np.nanmean(spread):.1f}" if np.isfinite(spread).any() else "")
-        body.append([f"{suite}, {group}", KIND_WORDS.get(group, ""), *cells])
-    header = ["bags", "", "without labels: covariate shift, label shift, neither", "effect, points"]
-    header += ["with labels", "effect, points"]
-    return [*lines, *markdown_table(header, body), ""]
-
-
-def _group_of(row: Row) -> tuple[str, str]:
-    """Real bags one by one, others by their kind."""
-    return row["suite"], row["name"] if row["kind"] == "real" else row["kind"]
 
 
 def _costs(rows: Sequence[Row]) -> list[str]:
@@ -399,7 +363,7 @@ def _costs(rows: Sequence[Row]) -> list[str]:
             )
     header = ["suite", "method", "fits", "core-seconds, median", "most", "seconds, median"]
     return [
-        "## Time and memory of a fit, with its search",
+        "## Time and memory of a fit",
         "",
         *markdown_table([*header, "peak of the process, MB"], body),
         "",

@@ -15,8 +15,6 @@ from threadpoolctl import threadpool_limits
 
 from unbag._arrays import Floats
 from unbag._provenance import provenance
-from unbag.bags import check_bag_target
-from unbag.evaluation.bag_effects import estimate_bag_effect
 from unbag.paper.rows import Row, load_rows, run_and_keep
 from unbag_bench.suites.methods import BATCH, FEWEST_STEPS, METHODS
 from unbag_bench.suites.tasks import SuiteData, SuiteTask, load_data
@@ -82,7 +80,6 @@ def _measure(task: SuiteTask, data: SuiteData, device: str | None) -> Row:
             for name in ("alpha", "bag_effect", "dispersion")
             if getattr(model, f"{name}_", None) is not None
         },
-        **(_assumption(model, data) if method.sees_labels else {}),
     }
 
 
@@ -107,15 +104,6 @@ def _scores(model: Any, X: Floats) -> Floats:
         return np.ravel(model.decision_function(X))
     probabilities: Floats = model.predict_proba(X)[:, 1]
     return probabilities
-
-
-def _assumption(model: Any, data: SuiteData) -> Row:
-    """Which assumption the bags follow, by a model of their labels."""
-    effect = estimate_bag_effect(check_bag_target(data.y), model.predict_proba(data.X).T)
-    found = {"slope": effect.slope, "slope_label_shift": effect.slope_label_shift}
-    found |= {"slope_error": effect.slope_error, "spread": effect.spread}
-    finite = {name: round(float(v), 4) for name, v in found.items() if np.isfinite(v)}
-    return {"world": effect.shift_type, "world_told": finite}
 
 
 def run_suite_tasks(
