@@ -10,7 +10,7 @@ import numpy as np
 from unbag._arrays import Floats
 from unbag.paper.rows import Row
 from unbag_bench.suites.landscape import LABEL_FREE, N_TEST, N_TRAIN, PUBLISHED, kind_of, published
-from unbag_bench.suites.scores import default_of, full_tables
+from unbag_bench.suites.scores import default_of, of_suite
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +67,9 @@ def against_published(rows: Sequence[Row], rules: Sequence[str] = LABEL_FREE) ->
     Which of their sixteen, eight methods by two rules of selection without labels, is the best is
     known from all thirty splits. ``rules`` names others.
     """
-    tables = full_tables(rows, "landscape")
-    default = default_of(tables[0].methods) if tables else None
-    if default is None:
-        return []
-    own = [row for row in tables[0].rows if row["method"] == default and "accuracy" in row]
+    known = of_suite(rows, "landscape")
+    default = default_of({row["method"] for row in known})
+    own = [row for row in known if row["method"] == default and "accuracy" in row]
     found = []
     for name in dict.fromkeys(row["name"] for row in own):
         ours = {row["seed"]: row["accuracy"] for row in own if row["name"] == name}

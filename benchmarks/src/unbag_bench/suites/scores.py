@@ -195,6 +195,7 @@ def published_name(method: str) -> str:
     return f"{method} (published)"
 
 
-def default_of(methods: Sequence[str]) -> str | None:
+def default_of(methods: Iterable[str]) -> str | None:
     """Tell which of ours is judged."""
-    return next((name for name in DEFAULTS if name in methods), None)
+    present = set(methods)
+    return next((name for name in DEFAULTS if name in present), None)
