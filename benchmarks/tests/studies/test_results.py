@@ -32,7 +32,7 @@ def test_every_study_has_rows_and_a_page():
     assert folders - {"reproduce"} == set(PAGES)
     assert set(PAGES) <= set(study_names())
     files = {path.name for path in RESULTS.glob("*/*") if path.parent.name != "reproduce"}
-    assert files == {"rows.jsonl", "notes.md", "bags"}
+    assert files == {"rows.jsonl", "earlier.jsonl", "notes.md", "bags"}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -29,7 +29,7 @@ _SHARE = 0.75
 
 
 def settings(suite: str) -> dict[str, Setting]:
-    """Cells of the paper's tables by name, or those of shuffled bags."""
+    """Cells of the paper's tables by name, or those of random bags."""
     found = {}
     for data in ("adult", "magic"):
         for number in (1, 2):

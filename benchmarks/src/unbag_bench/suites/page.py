@@ -92,7 +92,7 @@ def _lead(rows: Sequence[Row]) -> list[str]:
 
 
 def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
-    """All that speaks against our default, before anything else."""
+    """Where our default is behind, before anything else."""
     lines = []
     for found in rankings:
         for kind, ranking in found.by_kind.items():
@@ -257,7 +257,7 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
         "### Ours beside the best published accuracy",
         "",
         "For every set the best of what was published, eight methods by two rules of selection "
-        "without labels, known in hindsight from all thirty splits; both in the same "
+        "without labels, chosen by the results of all thirty splits; both in the same "
         f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. Ours is the one "
         "model that is judged above. Standard errors are those of paired differences over splits, "
         f"which share rows; corrected for that (Nadeau and Bengio 2003), "
