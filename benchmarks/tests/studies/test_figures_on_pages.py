@@ -42,9 +42,10 @@ def accuracies(method):
     return [np.mean([row["accuracy"] for row in rows]) for rows in found]
 
 
-def cells_held(method):
-    """Cells of groups whose intervals hold the truth, of how many."""
-    rows = rows_of("group_truth", method=method)
+def cells_held(method, tables="pyei"):
+    """Cells whose intervals hold the truth, of how many, in tables that a method was run on."""
+    tasks = {row["task"] for row in rows_of("group_truth", method=tables)}
+    rows = [row for row in rows_of("group_truth", method=method) if row["task"] in tasks]
     return sum(row["held"] * row["cells"] for row in rows), sum(row["cells"] for row in rows)
 
 
@@ -102,6 +103,16 @@ CLAIMS = [
         "docs/explanation/related-software.md",
         f"{NUMBER} of {NUMBER} by PyEI",
         lambda: cells_held("pyei"),
+    ),
+    (
+        "docs/explanation/ecological-inference.md",
+        f"intervals cover {NUMBER} of {NUMBER} cells",
+        lambda: cells_held("margins", "margins"),
+    ),
+    (
+        "docs/explanation/ecological-inference.md",
+        f"standard deviations {NUMBER}, and bounds all",
+        lambda: cells_held("sensitivity", "margins")[:1],
     ),
     ("docs/howto/large-data.md", rf"fit {NUMBER} s on one core", lambda: million_rows()[:1]),
     ("docs/howto/large-data.md", rf"\(ratio {NUMBER}\)", lambda: million_rows()[1:]),
