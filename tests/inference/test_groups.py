@@ -1,5 +1,6 @@
 """Shares by group: totals and bounds against enumeration, estimates against simulated truth."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,8 +12,12 @@ from sklearn.preprocessing import StandardScaler
 
 from unbag import LLPBoostingClassifier, LLPClassifier, bag_target, check_bag_target
 from unbag.inference import group_estimates
-from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds, goodman_regression
-from unbag.inference.groups import indistinct_groups
+from unbag.inference.grouped_rows import (
+    GroupedRows,
+    duncan_davis_bounds,
+    goodman_regression,
+    read_groups_by,
+)
 
 KINDS = np.array(["black", "latino", "white"])
 NAMES = ["Ann", "Bob", "Cy"]
@@ -173,16 +178,27 @@ def test_noisy_counts_have_no_sure_bounds_and_wider_intervals(fitted):
     assert np.mean(other.high - other.low) > np.mean(found.high - found.low)
 
 
-def test_groups_that_bags_cannot_separate_are_named():
+def test_groups_that_bags_cannot_separate_are_named(fitted):
     rng = np.random.default_rng(0)
     shift = 0.1 * rng.normal(size=(300, 1))
     first = 0.5 + shift * [1, -1] + 0.01 * rng.normal(size=(300, 2))
     draws = np.stack([first, 1 - first, 0.3 + 0.01 * rng.normal(size=(300, 2))], axis=1)
     for bounds, expected in (((0.2, 0.8), ["black and latino"]), ((0.0, 1.0), [])):
-        both = [np.full((3, 2), bound) for bound in bounds]
-        notes = indistinct_groups(KINDS, np.array(["no", "yes"]), draws, both, np.ones(3), 0.95)
-        assert len(notes) == len(expected)
-        assert all(name in note for name, note in zip(expected, notes, strict=True))
+        low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+        least, most = (np.full((3, 2), bound) for bound in bounds)
+        known = {"draws": draws, "low": low, "high": high, "least": least, "most": most}
+        notes = replace(fitted[-1], classes=np.array(["no", "yes"]), **known).notes
+        assert "aggregation bias" in notes[0]
+        assert len(notes) == 1 + len(expected)
+        assert all(name in note for name, note in zip(expected, notes[1:], strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["object", "string", "Int64", "category"])
+def test_missing_groups_are_a_group_of_that_name(dtype):
+    X = pd.DataFrame({"ward": pd.Series([1, 2, None, 1], dtype="Int64").astype(dtype)})
+    names, code = read_groups_by(X, ["ward"], 4)
+    assert names.tolist() == ["1", "2", "missing"]
+    assert code.tolist() == [0, 1, 2, 0]
 
 
 def test_what_is_printed(fitted):

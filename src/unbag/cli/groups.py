@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import product
 from typing import Any
 
 from unbag._text import counted
@@ -11,6 +12,7 @@ from unbag.cli.models import add_model_command, open_with_tables
 from unbag.cli.options import add_json, add_page, by_commas
 from unbag.cli.output import records, save_page, show_result
 from unbag.inference import group_estimates, group_sensitivity
+from unbag.inference.grouped_rows import read_groups_by
 from unbag.reports.groups import groups_page
 from unbag.tables.column_types import ColumnType
 
@@ -57,17 +59,13 @@ def run(options: argparse.Namespace) -> int:
     keep: dict[str, ColumnType | None] = dict.fromkeys(options.by, "category")
     model, _, data, _ = open_with_tables(options, keep, "to make groups by")
     kept = data.kept if data.rows is None else data.kept.iloc[data.rows]
-    columns = [
-        kept[name].astype(object).where(kept[name].notna(), "missing") for name in options.by
-    ]
-    by = [" ".join(map(str, values)) for values in zip(*columns, strict=True)]
-    n_groups = len(set(by))
-    if n_groups > _MOST_GROUPS:
+    groups, code = read_groups_by(kept, options.by, len(kept))
+    if len(groups) > _MOST_GROUPS:
         raise ValueError(
-            f"--by {','.join(options.by)} would make {counted(n_groups, 'group')}, and more than "
+            f"--by {','.join(options.by)} would make {counted(len(groups), 'group')}, and more than "
             f"{_MOST_GROUPS} make no table; give a column of fewer values"
         )
-    pairs = [_pair(text, set(by), options) for text in options.contrast]
+    by, pairs = groups[code], [_pair(text, groups.tolist(), options) for text in options.contrast]
     with naming(options):
         estimates = group_estimates(model, data.X, data.y, by, random_state=0)
         contrasts = [estimates.contrast(*pair, of=options.of) for pair in pairs]
@@ -95,13 +93,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _pair(text: str, groups: set[str], options: argparse.Namespace) -> tuple[str, str]:
+def _pair(text: str, groups: list[str], options: argparse.Namespace) -> tuple[str, str]:
     """The two groups of a contrast, whose names may hold hyphens."""
-    parts = text.split("-")
-    splits = (("-".join(parts[:k]), "-".join(parts[k:])) for k in range(1, len(parts)))
-    for first, second in splits:
-        if first in groups and second in groups:
+    for first, second in product(groups, repeat=2):
+        if f"{first}-{second}" == text:
             return first, second
-    names = ", ".join(sorted(groups)[:5])
+    names = ", ".join(groups[:5])
     options.parser.error(f"--contrast {text!r} names no two groups, such as {names}")
     raise AssertionError

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, gen_batches
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_count, check_inside
@@ -106,8 +107,6 @@ class GroupEstimates:
         The same shares by ecological regression, for comparison.
     confidence_level : float
         Posterior probability of intervals.
-    notes : tuple of str
-        What to be wary of.
     """
 
     groups: NDArray[Any]
@@ -125,7 +124,6 @@ class GroupEstimates:
     bag_draws: Floats
     goodman: Goodman
     confidence_level: float
-    notes: tuple[str, ...]
 
     @property
     def table(self) -> Any:
@@ -242,6 +240,29 @@ class GroupEstimates:
             features.append({**each, "properties": known | found.get(str(known.get(key)), {})})
         return {**collection, "features": features}
 
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What to be wary of: the model, and each pair of groups that bags hardly separate."""
+        part = (self.high - self.low) / np.maximum(self.most - self.least, 1e-12)
+        notes = [_WARNING]
+        for g, h in zip(*np.tril_indices(len(self.groups), -1), strict=True):
+            both = self.draws[:, [h, g]]
+            centred = both - both.mean(axis=0)
+            sd = np.maximum(centred.std(axis=0), 1e-12)
+            correlation = (centred[:, 0] * centred[:, 1]).mean(axis=0) / (sd[0] * sd[1])
+            c = int(correlation.argmin())
+            if correlation[c] < _CORRELATION and max(part[g, c], part[h, c]) > _PART:
+                merged = np.average(both[:, :, c], axis=1, weights=self.sizes[[h, g]])
+                least, most = interval(merged, self.confidence_level)
+                first, second, of = self.groups[h], self.groups[g], self.classes[c]
+                notes.append(
+                    f"Bags hardly separate {shown(first, 24)} and {shown(second, 24)} (posterior "
+                    f"correlation {correlation[c]:.2f} for {shown(of, 24)}): merge them; "
+                    f"together they have {percent(float(merged.mean()), 1)} "
+                    f"({percent(float(least), 1)} to {percent(float(most), 1)})."
+                )
+        return tuple(notes)
+
     def _place(self, name: Any, of: Any) -> tuple[int, int]:
         if isinstance(name, tuple) and len(name) == 2 and name not in self.groups.tolist():
             name, of = name
@@ -337,12 +358,10 @@ def group_estimates(
     if population is not None:
         draws, sizes = _of_population(rows, posterior, population, by)
         bounds = np.zeros_like(draws[0]), np.ones_like(draws[0])
-    names = rows.bags.class_names
     low, high = interval(draws, confidence_level)
-    merge = indistinct_groups(rows.names, names, draws, bounds, sizes, confidence_level)
     return GroupEstimates(
         groups=rows.names,
-        classes=names,
+        classes=rows.bags.class_names,
         sizes=sizes,
         draws=draws,
         share=draws.mean(axis=0),
@@ -356,7 +375,6 @@ def group_estimates(
         bag_draws=np.stack([*bag_draws, *sharp]),
         goodman=goodman_regression(rows.inside, rows.bags.proportions),
         confidence_level=confidence_level,
-        notes=(_WARNING, *merge),
     )
 
 
@@ -373,9 +391,8 @@ def _of_population(
         raise ValueError(f"The population has the group {strange[0]!r}, which X has not.")
     code = np.array([place[name] for name in names.tolist()])[code]
     sizes, total = np.zeros(len(rows.names)), 0.0
-    for start in range(0, len(number), ROWS_AT_A_TIME):
-        part = slice(start, start + ROWS_AT_A_TIME)
-        scores = posterior(_safe_indexing(cells, np.arange(len(number))[part]))
+    for part in gen_batches(len(number), ROWS_AT_A_TIME):
+        scores = posterior(_safe_indexing(cells, part))
         # averaged over random intercepts of bags (probit approximation)
         effect = getattr(posterior.model, "bag_effect_", 0.0)
         p = softmax(scores / np.sqrt(1.0 + np.pi * effect / 8.0), axis=1) * number[part]
@@ -383,32 +400,3 @@ def _of_population(
         total = total + np.einsum("scj,gj->sgc", p, member, optimize=True)
         sizes = sizes + member @ number[part]
     return total / np.maximum(sizes, 1e-12)[:, None], sizes
-
-
-def indistinct_groups(
-    groups: NDArray[Any],
-    classes: NDArray[Any],
-    draws: Floats,
-    bounds: tuple[Floats, Floats],
-    sizes: Floats,
-    confidence_level: float,
-) -> list[str]:
-    """One sentence for each pair of groups whose shares bags cannot separate."""
-    low, high = interval(draws, confidence_level)
-    part = (high - low) / np.maximum(bounds[1] - bounds[0], 1e-12)
-    notes = []
-    for g, h in zip(*np.tril_indices(len(groups), -1), strict=True):
-        centred = draws[:, [h, g]] - draws[:, [h, g]].mean(axis=0)
-        sd = np.maximum(centred.std(axis=0), 1e-12)
-        correlation = (centred[:, 0] * centred[:, 1]).mean(axis=0) / (sd[0] * sd[1])
-        c = int(correlation.argmin())
-        if correlation[c] < _CORRELATION and max(part[g, c], part[h, c]) > _PART:
-            both = np.average(draws[:, [h, g], c], axis=1, weights=sizes[[h, g]])
-            least, most = interval(both, confidence_level)
-            notes.append(
-                f"Bags hardly separate {shown(groups[h], 24)} and {shown(groups[g], 24)} (posterior "
-                f"correlation {correlation[c]:.2f} for {shown(classes[c], 24)}): merge them; "
-                f"together they have {percent(float(both.mean()), 1)} ({percent(float(least), 1)} "
-                f"to {percent(float(most), 1)})."
-            )
-    return notes

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, gen_batches
 
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside, check_one_each
@@ -36,8 +36,8 @@ def prevalence(
 ) -> Prevalence:
     """Estimate the share of each class in a new sample, under covariate shift.
 
-    Intervals allow for the uncertainty of coefficients, the random intercepts of new bags, and
-    labels given their probabilities.
+    Intervals allow for the uncertainty of coefficients, the random intercepts of new bags (of two
+    classes; not for the dispersion of several), and labels given their probabilities.
 
     Parameters
     ----------
@@ -86,12 +86,11 @@ def prevalence(
     effect = float(posterior.model.bag_effect_)
     shift = np.sqrt(effect) * rng.normal(size=(n_draws, int(code.max()) + 1))
     totals = np.zeros((n_draws, len(posterior.model.classes_)))
-    for start in range(0, n, ROWS_AT_A_TIME):
-        part = slice(start, min(start + ROWS_AT_A_TIME, n))
-        scores = posterior(_safe_indexing(X, np.arange(part.start, part.stop)))
+    for part in gen_batches(n, ROWS_AT_A_TIME):
+        scores = posterior(_safe_indexing(X, part))
         scores[:, -1] += shift[:, code[part]]
         edges = softmax(scores, axis=1).cumsum(axis=1)[:, :-1]
-        label = (edges < rng.random((n_draws, 1, part.stop - start))).sum(axis=1)
+        label = (edges < rng.random((n_draws, 1, part.stop - part.start))).sum(axis=1)
         for c in range(totals.shape[1]):
             totals[:, c] += (label == c) @ weight[part]
     shares = totals / weight.sum()

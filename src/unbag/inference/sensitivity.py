@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,25 +70,19 @@ class ContextualEffect:
 
     def sentence(self, threshold: float) -> str:
         """How strong the effect must be, compared with columns."""
-        group = shown(self.shifted, 24)
-        if np.isnan(self.overturns):
+        group, delta, end = shown(self.shifted, 24), self.overturns, self.insignificant
+        text = (
+            f"An effect in {group} of δ = {delta:+.2f} (partial R² {self.r2_at(delta):.1%}) moves it "
+            f"to {threshold:g}"
+        )
+        if np.isnan(delta):
             most = float(np.abs(self.delta).max())
-            text = f"No effect in {group} of up to δ = ±{most:.2g} moves it to {threshold:g}."
-        else:
-            text = (
-                f"An effect in {group} of δ = {self.overturns:+.2f} (partial R² "
-                f"{self.r2_at(self.overturns):.1%}) moves it to {threshold:g}"
-            )
-            if self.insignificant and abs(self.insignificant) < abs(self.overturns):
-                text += f", one of {self.insignificant:+.2f} an end of its interval"
-            text += "."
-        if self.benchmarks:
-            name, (delta, r2) = next(iter(self.benchmarks.items()))
-            text += (
-                f" The strongest column there, {shown(name, 24)}, has {delta:+.2f} (partial R² "
-                f"{r2:.1%})."
-            )
-        return text
+            text = f"No effect in {group} of up to δ = ±{most:.2g} moves it to {threshold:g}"
+        elif end and abs(end) < abs(delta):
+            text += f", one of {end:+.2f} an end of its interval"
+        for name, (slope, r2) in list(self.benchmarks.items())[:1]:
+            text += f". The strongest column there, {shown(name, 24)}, has {slope:+.2f} (partial R² {r2:.1%})"
+        return text + "."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,103 +217,101 @@ def group_sensitivity(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from unbag import LLPClassifier, bag_target
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.inference import group_sensitivity
-    >>> rng = np.random.default_rng(0)
-    >>> bag = np.repeat(np.arange(40), 50)
-    >>> old = rng.uniform(size=2000) < rng.uniform(0.1, 0.9, size=40)[bag]
-    >>> vote = rng.uniform(size=2000) < np.where(old, 0.7, 0.3)
-    >>> y = bag_target(bag, counts=np.bincount(bag, vote)[bag])
-    >>> X = old[:, None].astype(float)
-    >>> model = LLPClassifier(kernel=None).fit(X, y)
-    >>> by = np.where(old, "old", "young")
-    >>> found = group_sensitivity(model, X, y, by, "old", "young", n_draws=20)
-    >>> [one.shifted for one in found.effects]
-    ['old', 'young']
-    >>> bool(abs(found.effects[0].overturns) > 1)
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    >>> by = ["high" if x > 0 else "low" for x in data.X[:, 0]]
+    >>> found = group_sensitivity(model, data.X, data.y, by, "high", threshold=0.8, n_draws=20)
+    >>> found.what
+    'The share of 1 in high'
+    >>> bool(found.bounds[0] <= found.estimate <= found.bounds[1])
     True
     """
     check_inside(confidence_level, "confidence_level")
     check_count(n_draws, "n_draws", 10)
     rows = GroupedRows.read(X, y, by, None)
     g, c = find_name(first, rows.names, "group"), find_class(of, rows.bags.class_names)
-    h = None if second is None else find_name(second, rows.names, "group")
-    if h == g:
-        raise ValueError(f"first and second are both {shown(first, 24)}; name two groups.")
-    if threshold is None:
-        threshold = 0.5 if h is None else 0.0
+    others = np.argsort(-rows.sizes, kind="stable")
+    h = next((int(s) for s in others if s != g), g)
+    sign, default = np.eye(len(rows.names))[g], 0.5
+    what = f"The share of {shown(rows.bags.class_names[c], 24)} in {shown(rows.names[g], 24)}"
+    if second is not None:
+        h, default = find_name(second, rows.names, "group"), 0.0
+        if h == g:
+            raise ValueError(f"first and second are both {shown(first, 24)}; name two groups.")
+        sign[h] = -1.0
+        what += f" less that in {shown(rows.names[h], 24)}"
+    threshold = default if threshold is None else float(threshold)
     posterior = PosteriorScores(model, rows.bags, n_draws, random_state)
-    question = _Question(rows, posterior, g, h, c, threshold, confidence_level)
-    shifted = [g, h] if h is not None else [g, *(s for s in np.argsort(-rows.sizes) if s != g)][:2]
-    effects = [question.effect(int(s)) for s in shifted]
+    question = _Question(rows, posterior, sign, c, threshold, confidence_level)
+    effects = [question.effect(s) for s in dict.fromkeys((g, h))]
     if effects[0] is None:
         raise ValueError(f"The share of {shown(first, 24)} is the same in all bags.")
-    least, most = (bound[:, c] for bound in duncan_davis_bounds(rows))
-    ends = (least[g], most[g]) if h is None else (least[g] - most[h], most[g] - least[h])
-    what = f"The share of {shown(rows.bags.class_names[c], 24)} in {shown(rows.names[g], 24)}"
+    # least and most of each group, whichever way it counts
+    ends = np.sort(np.stack(duncan_davis_bounds(rows))[:, :, c] * sign, axis=0).sum(axis=1)
     return GroupSensitivity(
-        what=what + ("" if h is None else f" less that in {shown(rows.names[h], 24)}"),
-        threshold=float(threshold),
-        estimate=float(question.none[0]),
+        what=what,
+        threshold=threshold,
+        estimate=float(question.estimate[0]),
         effects=tuple(one for one in effects if one is not None),
         bounds=(float(ends[0]), float(ends[1])),
         confidence_level=confidence_level,
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Question:
-    """The share of class c in group g, less that in h if there is one, under contextual effects."""
+    """The sum of shares of class c in groups, each with its sign, under contextual effects."""
 
-    def __init__(
-        self,
-        rows: GroupedRows,
-        posterior: PosteriorScores,
-        g: int,
-        h: int | None,
-        c: int,
-        threshold: float,
-        confidence_level: float,
-    ) -> None:
-        self._rows, self._posterior, self._g, self._h, self._c = rows, posterior, g, h, c
-        self._threshold, self._level = threshold, confidence_level
-        self._features = posterior.transform(rows.X)
-        self._log_odds = posterior.mean_log_odds(rows.X, c)
-        self.none = self._limits(posterior, None)
+    rows: GroupedRows
+    posterior: PosteriorScores
+    sign: Floats
+    c: int
+    threshold: float
+    level: float
+
+    @cached_property
+    def estimate(self) -> Floats:
+        """Mean and interval without an effect."""
+        return self._limits(self.posterior, None)
+
+    @cached_property
+    def _log_odds(self) -> Floats:
+        return self.posterior.mean_log_odds(self.rows.X, self.c)
 
     def _limits(self, posterior: PosteriorScores, offset: Floats | None) -> Floats:
-        """Mean and interval of the estimate."""
-        draws, _ = draw_shares(self._rows, posterior, self._level, offset)
-        value = draws[:, self._g, self._c]
-        value = value if self._h is None else value - draws[:, self._h, self._c]
-        return np.array([value.mean(), *interval(value, self._level)])
+        draws, _ = draw_shares(self.rows, posterior, self.level, offset)
+        value = draws[:, :, self.c] @ self.sign
+        return np.array([value.mean(), *interval(value, self.level)])
 
     def effect(self, s: int) -> ContextualEffect | None:
         """Estimates by the strength of an effect in group s; None if its share does not vary."""
-        rows, model, threshold = self._rows, self._posterior.model, self._threshold
+        rows, model = self.rows, self.posterior.model
         x = (rows.inside[:, s] / rows.bags.sizes)[rows.bags.index]
         weight = np.where(rows.code == s, rows.multiplicity, 0.0)
         x = x - np.average(x, weights=weight)
         spread = float(np.sqrt(np.average(x**2, weights=weight)))
         if spread < 1e-6:
             return None
-        found = {0.0: self.none}
+        features, found = self.posterior.transform(rows.X), {0.0: self.estimate}
         for side in (-1.0, 1.0):
             shifted = model
             # outwards from 0, each fit starting at the one before
             for strength in side * _STRENGTHS:
                 offset = np.zeros((rows.bags.n_classes, len(x)))
-                offset[self._c] = np.where(rows.code == s, strength / spread * x, 0.0)
+                offset[self.c] = np.where(rows.code == s, strength / spread * x, 0.0)
                 output = offset[1:] - offset[:1] if len(offset) == 2 else offset
-                shifted = refit_with_offset(shifted, self._features, rows.bags, output)
-                found[strength] = self._limits(self._posterior.of(shifted), offset)
+                shifted = refit_with_offset(shifted, features, rows.bags, output)
+                found[strength] = self._limits(self.posterior.of(shifted), offset)
         strength = np.array(sorted(found))
         estimate, low, high = np.array([found[one] for one in strength]).T
-        sign = 1.0 if self.none[0] > threshold else -1.0
+        delta, sign = strength / spread, 1.0 if self.estimate[0] > self.threshold else -1.0
+        nearer = low if sign > 0 else high
         centred = self._log_odds - np.average(self._log_odds, weights=weight)
         rest = float(np.average(centred**2, weights=weight)) + model.bag_effect_ + _LOGISTIC
         slopes = sorted(self._slopes(s, x).items(), key=lambda one: -abs(one[1]))
-        delta = strength / spread
         return ContextualEffect(
             shifted=str(rows.names[s]),
             delta=delta,
@@ -327,8 +320,8 @@ class _Question:
             estimate=estimate,
             low=low,
             high=high,
-            overturns=_crossing(delta, sign * (estimate - threshold)),
-            insignificant=_crossing(delta, sign * ((low if sign > 0 else high) - threshold)),
+            overturns=_crossing(delta, sign * (estimate - self.threshold)),
+            insignificant=_crossing(delta, sign * (nearer - self.threshold)),
             benchmarks={
                 name: (slope, (slope * spread) ** 2 / ((slope * spread) ** 2 + rest))
                 for name, slope in slopes
@@ -337,12 +330,12 @@ class _Question:
 
     def _slopes(self, s: int, x: Floats) -> dict[str, float]:
         """The slope on x, in group s, of what each column contributes to log-odds."""
-        own = np.flatnonzero(self._rows.code == s)
-        X, weighted = _safe_indexing(self._rows.X, own), self._rows.multiplicity[own] * x[own]
+        own = np.flatnonzero(self.rows.code == s)
+        X, weighted = _safe_indexing(self.rows.X, own), self.rows.multiplicity[own] * x[own]
         found = {}
         for k, name in enumerate(column_names(X.shape[1], None, X)):
             other = shuffle_column(X, k, np.random.default_rng(0))
-            gain = self._log_odds[own] - self._posterior.mean_log_odds(other, self._c)
+            gain = self._log_odds[own] - self.posterior.mean_log_odds(other, self.c)
             slope = float(weighted @ gain / (weighted @ x[own]))
             if abs(slope) > 1e-9:
                 found[name] = slope
