@@ -16,6 +16,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
+# Numbers in a table below which one thread is enough.
+FEW_NUMBERS = 1_000_000
+
 
 class Latest:
     """What was last made for an array: a solver asks for the same columns again and again."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from unbag import LLPBoostingClassifier, LLPClassifier, bag_target
@@ -117,6 +118,14 @@ class TestEqualToTheLocalModel:
         rows = rng.permutation(600)
         local = LINEAR.fit(many[rows], target[rows])
         assert_same_model(fitted(LINEAR, many[rows], target[rows]), local, many)
+
+    def test_many_columns(self, monkeypatch):
+        monkeypatch.setattr("unbag.models.mixed.MOST_COEFFICIENTS", 2)
+        distributed, local = fitted(LINEAR), clone(LINEAR).fit(X, y)
+        assert distributed.covariance_ is local.covariance_ is None
+        np.testing.assert_allclose(
+            distributed.decision_function(X), local.decision_function(X), atol=5e-6
+        )
 
     def test_sparse_rows(self):
         thin = X * (np.abs(X) > 1)

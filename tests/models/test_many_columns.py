@@ -50,7 +50,7 @@ def test_products_are_those_of_the_matrix(n_classes, effect):
     rng = np.random.default_rng(1)
     theta, directions = rng.normal(size=(K, 4)) * 0.3, rng.normal(size=(5, K, 4))
     H = likelihood.derivatives(theta).information
-    found = likelihood.curvature(theta).times(directions)
+    found = likelihood.products(theta)(directions)
     np.testing.assert_allclose(found.reshape(5, -1), directions.reshape(5, -1) @ H, atol=1e-8)
 
 

@@ -21,7 +21,7 @@ from unbag.distributed.partitions import Partitions, share
 from unbag.distributed.whole_bags import BagSummary, Part, n_bytes_of, take_rows
 from unbag.models.bag_variance import BagPredictions
 from unbag.models.mixed import by_bag
-from unbag.models.newton import Derivatives, DesignCurvature, DesignLikelihood
+from unbag.models.newton import Derivatives, DesignLikelihood, Products
 from unbag.observations.information import CountObservation
 from unbag.terms.base import Term
 from unbag.terms.design import Design, layout
@@ -164,10 +164,11 @@ class DistributedLikelihood:
         """What is known and predicted of bags of two classes; None where there are none."""
         return self._sum(_join_tables, "bag_table", theta, covariance)
 
-    def curvature(self, theta: Floats) -> DistributedCurvature:
-        """H at θ, without a matrix."""
-        parts = self._parts.map(_curvature, self._bag_effect, share(theta))
-        return DistributedCurvature(parts.keep() if self._keep else parts)
+    def products(self, theta: Floats) -> Products:
+        """Products with H at θ, without a matrix."""
+        parts = self._parts.map(_products, self._bag_effect, share(theta))
+        kept = parts.keep() if self._keep else parts
+        return lambda directions: kept.reduce(_times, sum, directions)
 
     def with_bag_effect(self, variance: float) -> DistributedLikelihood:
         """The same with random intercepts of a variance."""
@@ -187,23 +188,12 @@ class DistributedLikelihood:
         return self._parts.reduce(_evaluate, join, join, method, self._bag_effect, *inputs)
 
 
-class DistributedCurvature:
-    """The observed information as an operator, summed over partitions."""
-
-    def __init__(self, parts: Partitions) -> None:
-        self._parts = parts
-
-    def times(self, directions: Floats) -> Floats:
-        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
-        return self._parts.reduce(_times, sum, directions)
+def _products(part: PartLikelihood, bag_effect: float, theta: Floats) -> list[Products]:
+    return [one.products(theta) for one in _blocks(part, bag_effect)]
 
 
-def _curvature(part: PartLikelihood, bag_effect: float, theta: Floats) -> list[DesignCurvature]:
-    return [one.curvature(theta) for one in _blocks(part, bag_effect)]
-
-
-def _times(blocks: list[DesignCurvature], directions: Floats) -> Floats:
-    return np.sum([block.times(directions) for block in blocks], axis=0)
+def _times(blocks: list[Products], directions: Floats) -> Floats:
+    return np.sum([block(directions) for block in blocks], axis=0)
 
 
 def _rows_of(part: EncodedPart, name: str, *inputs: Any) -> Any:

@@ -237,10 +237,7 @@ class LogOddsClassifier(BagClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Class prior where the model is used; by default ``class_prior_``.
+        X, class_prior : as in `predict_proba`
 
         Returns
         -------

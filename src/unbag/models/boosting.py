@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
@@ -32,7 +32,7 @@ from unbag.models.boosting_lightgbm import (
     predict_scores,
     read_booster,
 )
-from unbag.models.boosting_search import BoostingProblems, FoldSearch
+from unbag.models.boosting_search import BoostingProblems, FoldSearch, Found
 from unbag.models.categories import encode_categories, find_categories
 from unbag.models.mixed import LLPClassifier
 
@@ -207,10 +207,23 @@ class LLPBoostingClassifier(LogOddsClassifier):
         binned = BinnedRows(X, categorical, params, self.n_jobs)
         start = fit_start(X, y, bags, rows_held, categorical)
         self.start_fill_ = start.fill
-        if rows_held is None:
-            self._fit_all(X, binned, bags, start, leaves)
-        else:
-            self._search(X, binned, bags, held, start, leaves, order)
+        with self._progress() as bar:
+            if rows_held is None:
+                found = self._grow(X, binned, bags, start, leaves[0], bar.update)
+            else:
+                search = FoldSearch(X, binned, bags, held, start.scores(X))
+                limits = int(self.n_estimators), int(self.early_stopping_rounds)
+                found = search.run(leaves, *limits, bar.update)
+        # the model is the mean over the trees of all folds
+        self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
+        self.trees_ = mean_of_trees(found.texts) if found.texts else ""
+        self.start_coef_ = start.coef.mean(axis=0)
+        self.start_intercept_ = start.intercept.mean(axis=0)
+        self.selection_path_ = found.path
+        self.out_of_fold_scores_ = None
+        if found.held_out is not None:
+            held_out = found.held_out + self._prior_offset[:, None]
+            self.out_of_fold_scores_ = by_instance(held_out[:, np.argsort(order)])
         gains = np.zeros(X.shape[1])
         if self.booster_ is not None:
             gains += self.booster_.feature_importance("gain")
@@ -262,46 +275,23 @@ class LLPBoostingClassifier(LogOddsClassifier):
         own = {name: getattr(self, name) for name in names}
         return leaves.tolist(), {**own, "seed": seed, **further}
 
-    def _fit_all(
-        self, X: Any, binned: BinnedRows, bags: Bags, start: Start, leaves: list[int]
-    ) -> None:
-        """Grow trees on all bags, with the only number of leaves there is, and all rounds."""
-        self.num_leaves_, self.n_estimators_ = leaves[0], int(self.n_estimators)
-        everyone = np.ones((1, bags.n_bags), dtype=bool)
-        problems = BoostingProblems(bags, everyone, start.scores(X))
-        booster = binned.booster(self._n_outputs, self.num_leaves_)
-        with self._progress() as bar:
-            for _ in range(self.n_estimators_):
-                problems.boost([booster], np.zeros(1, dtype=np.intp))
-                bar.update()
-        self.trees_ = mean_of_trees([booster.text(self.n_estimators_)])
-        self.start_coef_, self.start_intercept_ = start.coef[0], start.intercept[0]
-        self.selection_path_: list[tuple[int, Any, Any]] = []
-        self.out_of_fold_scores_ = None
-
-    def _search(
+    def _grow(
         self,
         X: Any,
         binned: BinnedRows,
         bags: Bags,
-        held: Bools,
         start: Start,
-        leaves: list[int],
-        order: Any,
-    ) -> None:
-        """Choose leaves and rounds; the model is the mean over the trees of all folds."""
-        search = FoldSearch(X, binned, bags, held, start.scores(X))
-        limits = int(self.n_estimators), int(self.early_stopping_rounds)
-        with self._progress() as bar:
-            found = search.run(leaves, *limits, bar.update)
-        self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
-        self.trees_ = mean_of_trees(found.texts) if found.texts else ""
-        self.start_coef_ = start.coef.mean(axis=0)
-        self.start_intercept_ = start.intercept.mean(axis=0)
-        self.selection_path_ = found.path
-        back = np.argsort(order)
-        held_out = found.held_out + self._prior_offset[:, None]
-        self.out_of_fold_scores_ = by_instance(held_out[:, back])
+        num_leaves: int,
+        report: Callable[[], object],
+    ) -> Found:
+        """Grow trees on all bags, in all rounds."""
+        everyone = np.ones((1, bags.n_bags), dtype=bool)
+        problems = BoostingProblems(bags, everyone, start.scores(X))
+        booster, n_rounds = binned.booster(self._n_outputs, num_leaves), int(self.n_estimators)
+        for _ in range(n_rounds):
+            problems.boost([booster], np.zeros(1, dtype=np.intp))
+            report()
+        return Found(num_leaves, n_rounds, [], [booster.text(n_rounds)], None)
 
     def _progress(self) -> tqdm:
         total = int(self.n_estimators)

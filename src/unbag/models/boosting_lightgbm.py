@@ -26,9 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from unbag._arrays import Bools, Floats, Ints
+from unbag._arrays import FEW_NUMBERS, Bools, Floats, Ints
 from unbag._optional import install_command
-from unbag.models.threads import FEW_NUMBERS
 
 # Binned rows, and which of all rows they are.
 _Part = tuple[Any, Ints]

@@ -145,7 +145,7 @@ class Found:
         Mean negative log-likelihoods per row of held-out bags.
     texts : list of str
         Trees of every fold; none if no round is best.
-    held_out : ndarray of shape (n_outputs, n_rows)
+    held_out : ndarray of shape (n_outputs, n_rows), optional
         Scores of each row by the trees that did not see its bag.
     """
 
@@ -153,7 +153,7 @@ class Found:
     n_rounds: int
     path: list[tuple[int, Ints, Floats]]
     texts: list[str]
-    held_out: Floats
+    held_out: Floats | None
 
 
 class FoldSearch:

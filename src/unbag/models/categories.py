@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from unbag._arrays import Floats
+from unbag.terms.encoding import as_frame
 
 _KINDS = (nw.Categorical, nw.Enum)
 
@@ -22,7 +23,7 @@ def find_categories(X: Any) -> dict[int, list[Any]]:
     >>> find_categories(pd.DataFrame({"age": [31, 45], "sex": pd.Categorical(["f", "m"])}))
     {1: ['f', 'm']}
     """
-    frame = _as_frame(X)
+    frame = as_frame(X)
     if frame is None:
         return {}
     return {
@@ -41,7 +42,7 @@ def encode_categories(X: Any, categories: dict[int, list[Any]]) -> Floats:
     categories : dict
         As `find_categories` found them in the frame that was trained on.
     """
-    frame = _as_frame(X)
+    frame = as_frame(X)
     if frame is None:
         raise ValueError(
             "The model was trained on a data frame with categories and can read them from a data "
@@ -66,8 +67,3 @@ def _numbers(column: nw.Series[Any]) -> Floats:
             f"Column {column.name!r} holds neither numbers nor categories; turn its values into "
             "one or the other, say by .astype('category')."
         ) from None
-
-
-def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
-    found = nw.from_native(X, eager_only=True, pass_through=True)
-    return found if isinstance(found, nw.DataFrame) else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from unbag._arrays import Floats
 from unbag.bags.groupings import Groupings
-from unbag.models.newton import Derivatives
+from unbag.models.newton import Derivatives, Products
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import Information
 from unbag.terms.design import Design
@@ -61,11 +61,10 @@ class GroupingsLikelihood:
         """No bag is independent of the others."""
         return np.zeros((theta.size,) * 2)
 
-    def curvature(self, theta: Floats) -> MatrixCurvature:
-        """H at θ."""
-        H = self.derivatives(theta).information
-        assert H is not None
-        return MatrixCurvature(H)
+    def products(self, theta: Floats) -> Products:
+        """Products with H at θ."""
+        H: Any = self.derivatives(theta).information
+        return lambda x: (x.reshape(len(x), -1) @ H).reshape(x.shape)
 
     def bag_table(self, theta: Floats, covariance: Floats | None) -> None:  # noqa: ARG002
         """There are no bags that are independent of each other."""
@@ -78,16 +77,6 @@ class GroupingsLikelihood:
     def with_label_shift(self, weight: float) -> GroupingsLikelihood:  # noqa: ARG002
         """Nor sets of counts."""
         return self
-
-
-class MatrixCurvature(NamedTuple):
-    """The observed information as a matrix."""
-
-    H: Floats
-
-    def times(self, directions: Floats) -> Floats:
-        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
-        return (directions.reshape(len(directions), -1) @ self.H).reshape(directions.shape)
 
 
 def check_groupings_contrast(groupings: Groupings) -> None:

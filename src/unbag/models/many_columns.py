@@ -1,6 +1,6 @@
 """The mixed model of very many columns: nothing is as large as their number squared.
 
-Instead of H, products Hx are used (`unbag.models.newton.Curvature`), each of which costs about as
+Instead of H, products Hx are used (`unbag.models.newton.Products`), each of which costs about as
 much as a gradient. In coefficients divided by their σ, information is M = S^{−½}HS^{−½} and that of
 the prior the identity. Lanczos' method gives an orthonormal basis Q of products of M with a vector
 b, in which M is a small tridiagonal T = QᵀMQ, so that for any function
@@ -20,16 +20,14 @@ both would need covariances.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Floats
 from unbag.models.bag_variance import estimate_bag_variance
-from unbag.models.newton import SMALL_EFFECT, Likelihood, MixedFit, line_search
+from unbag.models.newton import SMALL_EFFECT, Likelihood, MixedFit, line_search, warn_of_convergence
 from unbag.models.variances import Posterior, VarianceComponents
 
 # Random signs by which traces are estimated.
@@ -99,7 +97,7 @@ def maximise_by_products(
     converged, n_iter = False, 0
     while True:
         S = np.tile(components.precision, len(theta))
-        times = likelihood.curvature(theta).times
+        times = likelihood.products(theta)
         scale = _scales(times, S, shape)
 
         def matrix(x: Floats, scale: Floats = scale, times: Any = times) -> Floats:
@@ -138,11 +136,7 @@ def maximise_by_products(
         theta, at = line_search(likelihood, theta, at, step.reshape(shape), promised, S, 1.0, None)
         components = components.updated(theta, posterior)
     if not converged:
-        warnings.warn(
-            f"The fit has not converged in {max_iter} iterations; raise max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warn_of_convergence(max_iter)
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
     return MixedFit(
         theta=theta,

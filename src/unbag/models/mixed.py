@@ -527,19 +527,7 @@ def fit_to_rows(
     rows: TrainingRows,
     likelihood_of: Callable[[list[Term]], Likelihood],
 ) -> None:
-    """Fit a model whose classes are known to rows that may lie elsewhere.
-
-    Parameters
-    ----------
-    model : LLPClassifier
-        With ``classes_`` and ``empirical_prior_``.
-    encoder : TableEncoder
-        Fitted.
-    rows : TrainingRows
-        Those that terms are fitted to.
-    likelihood_of : callable
-        Gives the likelihood of the coefficients of terms.
-    """
+    """Fit a model whose classes and empirical prior are known to rows that may lie elsewhere."""
     model._train(encoder, rows, likelihood_of)
 
 

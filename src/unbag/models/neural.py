@@ -233,16 +233,8 @@ class LLPNeuralClassifier(LogOddsClassifier):
         if isinstance(self.module, str):
             # rows score the same alone and among others
             network = network.double()
-        bags = Bags(
-            index=np.zeros(X.shape[0], dtype=np.intp),
-            ids=np.zeros(1, dtype=int),
-            sizes=np.array([X.shape[0]]),
-            proportions=np.full((1, 2), 0.5),
-            classes=np.arange(2),
-            labelled=np.zeros(1, dtype=bool),
-        )
         first = next(network.parameters())
-        rows = TensorRows(BagDataset(X, bags), np.arange(X.shape[0]), first.device, first.dtype)
+        rows = TensorRows(X, np.arange(X.shape[0]), first.device, first.dtype)
         found = scores_of(network, rows, X.shape[0], self._plan(0)).cpu().numpy()
         found = found.reshape(len(found), -1)
         if self._n_outputs == 1 and found.shape[1] == 2:
@@ -286,10 +278,10 @@ class LLPNeuralClassifier(LogOddsClassifier):
             trainer = NetworkTrainer(network, self._loss(), self._plan(seed), training, validation)
             best = trainer.run()
         self.weights_ = {name: w.cpu().numpy() for name, w in best.state_dict().items()}
-        self.n_iter_ = trainer.progress.epoch
+        self.n_iter_ = trainer.epoch
         self.history_ = {
-            "training_loss": np.array(trainer.progress.training_losses),
-            "validation_loss": np.array(trainer.progress.validation_losses),
+            "training_loss": np.array(trainer.training_losses),
+            "validation_loss": np.array(trainer.validation_losses),
         }
 
     def _loss(self) -> BagLoss:

@@ -8,8 +8,9 @@ and, for the dispersion, products of the scores of bags are all that travels.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -54,12 +55,8 @@ class Derivatives(NamedTuple):
     information: Floats | None
 
 
-class Curvature(Protocol):
-    """The observed information at some coefficients, as an operator."""
-
-    def times(self, directions: Floats) -> Floats:
-        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
-        ...
+# Hx for directions x, (n_directions, n_outputs, n_columns), with H the observed information.
+Products = Callable[[Floats], Floats]
 
 
 class Likelihood(Protocol):
@@ -78,8 +75,8 @@ class Likelihood(Protocol):
         """ℓ(θ), its gradient and, if it is wanted, H."""
         ...
 
-    def curvature(self, theta: Floats) -> Curvature:
-        """H at θ, without a matrix."""
+    def products(self, theta: Floats) -> Products:
+        """Products with H at θ, without a matrix."""
         ...
 
     def bag_products(self, theta: Floats) -> Floats:
@@ -140,12 +137,12 @@ class DesignLikelihood:
             H = self._design.information(self._observation.information(scores, residual))
         return Derivatives(value, self._design.gradient(residual), H)
 
-    def curvature(self, theta: Floats) -> DesignCurvature:
-        """H at θ, without a matrix."""
+    def products(self, theta: Floats) -> Products:
+        """Products with H at θ, without a matrix."""
         scores = self._scores(theta)
         _, residual = self._observation.value_and_residual(scores)
         information = self._observation.information(scores, residual)
-        return DesignCurvature(self._design, self._observation, information)
+        return partial(_times, self._design, self._observation, information)
 
     def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
         """What is known and predicted of bags of two classes; None where there are none."""
@@ -185,20 +182,14 @@ class DesignLikelihood:
         return self._design.bag_products(residual / np.where(apart, known.multiplicity, 1.0) ** 0.5)
 
 
-@dataclass(frozen=True, eq=False)
-class DesignCurvature:
-    """The observed information of coefficients, by that of the scores of rows in memory."""
-
-    design: Design
-    observation: CountObservation
-    information: Information
-
-    def times(self, directions: Floats) -> Floats:
-        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
-        n, K, columns = directions.shape
-        moved = self.design.scores(directions.reshape(n * K, columns)).reshape(n, K, -1)
-        back = [self.observation.times(self.information, one) for one in moved]
-        return self.design.gradient(np.concatenate(back)).reshape(n, K, columns)
+def _times(
+    design: Design, observation: CountObservation, information: Information, directions: Floats
+) -> Floats:
+    """Hx, by the information of the scores of rows in memory."""
+    n, K, columns = directions.shape
+    moved = design.scores(directions.reshape(n * K, columns)).reshape(n, K, -1)
+    back = [observation.times(information, one) for one in moved]
+    return design.gradient(np.concatenate(back)).reshape(n, K, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,18 +204,10 @@ class MixedFit:
         Of the coefficients, by H/φ.
     covariance : ndarray, optional
         Of the posterior, with the uncertainty of the variances; not of very many columns.
-    components : VarianceComponents
-    dispersion : float
-        φ.
-    bag_effect : float
-        τ².
-    label_shift : float
-        Weight of label shift in sets of counts.
+    dispersion, bag_effect, label_shift : float
+        φ, τ² and the weight of label shift in sets of counts.
     n_informative_bags : float
         Number of equally weighted bags that carry as much information.
-    log_marginal_likelihood : float
-    n_iter : int
-    converged : bool
     """
 
     theta: Floats
@@ -328,11 +311,7 @@ def maximise(
         components = components.updated(theta, posterior)
         phi *= np.exp(stretch)
     if not converged:
-        warnings.warn(
-            f"The fit has not converged in {max_iter} iterations; raise max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warn_of_convergence(max_iter)
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
     return MixedFit(
         theta=theta,
@@ -346,6 +325,15 @@ def maximise(
         log_marginal_likelihood=at.value / phi - penalty - 0.5 * posterior.log_determinant,
         n_iter=n_iter,
         converged=converged,
+    )
+
+
+def warn_of_convergence(max_iter: int) -> None:
+    """Warn where the estimator that is fitted calls its solver."""
+    warnings.warn(
+        f"The fit has not converged in {max_iter} iterations; raise max_iter or tol.",
+        ConvergenceWarning,
+        stacklevel=4,
     )
 
 

@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_count, check_positive
 from unbag.bags.bags import Bags
-from unbag.models.checks import check_grid
+from unbag.paper.grids import check_grid
 from unbag.paper.kernel_machine import Fold, KernelMachine
 from unbag.paper.kernels import Kernel, check_kernel_memory
 from unbag.paper.support_vectors import Machine, train_machine

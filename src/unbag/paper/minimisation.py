@@ -30,9 +30,8 @@ from unbag._text import counted, plural
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier, linear_scores
-from unbag.models.checks import check_alphas
-from unbag.models.threads import few_blas_threads
 from unbag.observations.losses import ClassLoss, get_loss
+from unbag.paper.grids import check_alphas
 from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
 from unbag.paper.lbfgs import (
     Criterion,
@@ -42,6 +41,7 @@ from unbag.paper.lbfgs import (
     Objective,
     minimise,
 )
+from unbag.paper.threads import few_blas_threads
 
 Selection = Literal["pooled", "folds"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
+from unbag._arrays import Ints
 from unbag._checks import check_count
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.torch.losses import BagBatch
@@ -55,8 +55,8 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
             raise ValueError(f"X has {X.shape[0]} rows but y has {bags.n_instances}.")
         self.X = X.tocsr() if hasattr(X, "tocsr") else X
         self.bags = bags.with_labelled_rows_apart()[0]
-        self._order = np.argsort(self.bags.index, kind="stable")
-        self._ends = np.cumsum(self.bags.sizes)
+        self.order = np.argsort(self.bags.index, kind="stable")
+        self.ends = np.cumsum(self.bags.sizes)
 
     def __len__(self) -> int:
         """Return the number of bags."""
@@ -65,63 +65,32 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
     def __getitem__(self, bags: int | Sequence[int]) -> tuple[Tensor, BagBatch]:
         """Rows of some bags, one bag after the other, and what is known of them."""
         chosen = np.atleast_1d(np.asarray(bags, dtype=np.intp))
-        return self.tensor(self.rows(chosen)), self.batch(chosen)
+        return as_tensor(self.X[rows_of(self, chosen)]), batch_of(self.bags, chosen)
 
-    def rows(self, bags: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Numbers of the rows of some bags.
 
-        Parameters
-        ----------
-        bags : ndarray of int
-            Numbers of bags.
+def rows_of(dataset: BagDataset, chosen: Ints) -> Ints:
+    """Numbers of the rows of some bags, bag after bag."""
+    ends, sizes = dataset.ends[chosen], dataset.bags.sizes[chosen]
+    pieces = zip(ends - sizes, ends, strict=True)
+    return np.concatenate([dataset.order[start:end] for start, end in pieces])
 
-        Returns
-        -------
-        rows : ndarray of int
-            Numbers of their rows, bag after bag.
-        """
-        parts = [self._order[self._ends[b] - self.bags.sizes[b] : self._ends[b]] for b in bags]
-        return np.concatenate(parts)
 
-    def batch(self, bags: NDArray[np.intp]) -> BagBatch:
-        """What is known of some bags.
+def batch_of(bags: Bags, chosen: Ints) -> BagBatch:
+    """What is known of some bags, and which row of a batch is in which."""
+    sizes, covariance = bags.sizes[chosen], None
+    if bags.noise is not None:
+        scale = sizes[:, None, None].astype(float) ** 2
+        covariance = torch.from_numpy(bags.noise[chosen] * scale)
+    return BagBatch(
+        torch.from_numpy(np.repeat(np.arange(len(chosen)), sizes)),
+        torch.from_numpy(sizes[:, None] * bags.proportions[chosen]),
+        covariance,
+    )
 
-        Parameters
-        ----------
-        bags : ndarray of int
-            Numbers of bags.
 
-        Returns
-        -------
-        batch : BagBatch
-            Their counts, and which row of a batch is in which.
-        """
-        sizes = self.bags.sizes[bags]
-        covariance = None
-        if self.bags.noise is not None:
-            scale = sizes[:, None, None].astype(float) ** 2
-            covariance = torch.from_numpy(self.bags.noise[bags] * scale)
-        return BagBatch(
-            torch.from_numpy(np.repeat(np.arange(len(bags)), sizes)),
-            torch.from_numpy(sizes[:, None] * self.bags.proportions[bags]),
-            covariance,
-        )
-
-    def tensor(self, rows: NDArray[np.intp]) -> Tensor:
-        """Some rows, dense.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Numbers of rows.
-
-        Returns
-        -------
-        X : tensor of shape (len(rows), ...)
-            The rows.
-        """
-        found = self.X[rows]
-        return torch.as_tensor(found.toarray() if hasattr(found, "toarray") else found)
+def as_tensor(rows: Any) -> Tensor:
+    """Rows of an array, a tensor or a sparse matrix, dense."""
+    return torch.as_tensor(rows.toarray() if hasattr(rows, "toarray") else rows)
 
 
 # Orders of the bags that determine how many batches an epoch has.
@@ -180,13 +149,11 @@ class BagBatchSampler(Sampler[list[int]]):
         self.shuffle = shuffle
         self.seed = seed
         self.epoch = 0
-        is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self.num_replicas = num_replicas or (
-            torch.distributed.get_world_size() if is_distributed else 1
-        )
-        self.rank = (
-            rank if rank is not None else (torch.distributed.get_rank() if is_distributed else 0)
-        )
+        processes = torch.distributed
+        here, number = 0, 1
+        if processes.is_available() and processes.is_initialized():
+            here, number = processes.get_rank(), processes.get_world_size()
+        self.num_replicas, self.rank = num_replicas or number, here if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:
             raise ValueError(f"rank must be below num_replicas={self.num_replicas}, not {rank!r}.")
         orders = _ORDERS_TRIED if shuffle else 1

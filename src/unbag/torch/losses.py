@@ -171,10 +171,7 @@ class BagLoss(nn.Module, ABC):
 
         Parameters
         ----------
-        scores : tensor of shape (rows, classes) or (rows,)
-            Scores of the rows; log-odds of the second class, if there is one column.
-        bags : BagBatch, or a pair of its index and counts
-            Which rows are in which bag, and how many of each class it holds.
+        scores, bags : as in `forward`
 
         Returns
         -------
@@ -196,8 +193,7 @@ class BagLoss(nn.Module, ABC):
         ----------
         like : tensor
             Scores of the shape, type and device that will be given.
-        bags : BagBatch, or a pair of its index and counts
-            Which rows are in which bag, and how many of each class it holds.
+        bags : as in `forward`
 
         Returns
         -------

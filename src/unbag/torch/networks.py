@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unbag.bags.priors import log_prior
 from unbag.defaults import LARGEST_INPUT
 
 # Rows that quartiles are computed from.
@@ -76,6 +77,6 @@ def column_moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def set_output_bias(last: Any, shares: NDArray[np.float64]) -> None:
     """Let a last layer begin with classes as common as the shares say."""
-    odds = np.log(shares) if last.out_features > 1 else np.log(shares[1:] / shares[:1])
+    odds = log_prior(shares)
     with torch.no_grad():
         last.bias.copy_(torch.from_numpy(odds - odds.mean() * (len(odds) > 1)))

@@ -1,7 +1,4 @@
-"""Training of a network on whole bags, with early stopping by bags that it does not see.
-
-What a fit does is in `TrainingPlan`, where it stands in `Progress`.
-"""
+"""Training of a network on whole bags, with early stopping by bags that it does not see."""
 
 from __future__ import annotations
 
@@ -10,16 +7,16 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from unbag.torch.data import BagBatchSampler, BagDataset
+from unbag._arrays import Ints
+from unbag.torch.data import BagBatchSampler, BagDataset, as_tensor, batch_of, rows_of
 from unbag.torch.losses import BagBatch, BagLoss, CountLikelihoodLoss
 from unbag.torch.two_pass import two_pass_backward
 
@@ -39,20 +36,16 @@ class TrainingPlan:
     condition_on_total: bool = False
 
 
-@dataclass
-class Progress:
-    """Where training stands."""
-
-    epoch: int = 0
-    best: float = math.inf
-    waited: int = 0
-    done: bool = False
-    training_losses: list[float] = field(default_factory=list)
-    validation_losses: list[float] = field(default_factory=list)
-
-
 class NetworkTrainer:
-    """Trains a network on the bags of a data set."""
+    """Trains a network on the bags of a data set.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of epochs so far.
+    training_losses, validation_losses : list of float
+        By epoch.
+    """
 
     def __init__(
         self,
@@ -73,7 +66,9 @@ class NetworkTrainer:
         self._best = copy.deepcopy(self._judged.state_dict())
         self._steps = 0
         self._repeated: dict[str, Any] = {}
-        self.progress = Progress()
+        self.epoch, self._least, self._waited, self._done = 0, math.inf, 0, False
+        self.training_losses: list[float] = []
+        self.validation_losses: list[float] = []
 
     @property
     def _judged(self) -> nn.Module:
@@ -88,27 +83,27 @@ class NetworkTrainer:
             seed=self.plan.seed,
             least_bags=2 if self.plan.condition_on_total else 1,
         )
-        while not self.progress.done:
+        while not self._done:
             self._train_epoch(sampler)
         self._judged.load_state_dict(self._best)
         return self._judged.eval()
 
     def _train_epoch(self, sampler: BagBatchSampler) -> None:
-        progress, plan = self.progress, self.plan
-        sampler.set_epoch(progress.epoch)
+        plan = self.plan
+        sampler.set_epoch(self.epoch)
         self.module.train()
         total = sum(self._step(np.asarray(bags)) for bags in sampler)
-        progress.epoch += 1
+        self.epoch += 1
         if not self._is_finite(total):
             self._give_up()
             return
-        progress.training_losses.append(total / self._training.bags.n_instances)
+        self.training_losses.append(total / self._training.bags.n_instances)
         value = None
         if self._validation is not None:
             value = self._validate(self._validation)
-            progress.validation_losses.append(value)
+            self.validation_losses.append(value)
         self._judge(value)
-        progress.done = progress.epoch >= plan.max_epochs or progress.waited >= plan.patience
+        self._done = self.epoch >= plan.max_epochs or self._waited >= plan.patience
 
     def _is_finite(self, total: float) -> bool:
         """Whether the losses of an epoch and the weights after it are numbers."""
@@ -118,17 +113,17 @@ class NetworkTrainer:
     def _give_up(self) -> None:
         """End where steps led to infinity, with the best weights before if any were judged."""
         reason = (
-            f"Weights went to infinity in epoch {self.progress.epoch}: steps of "
+            f"Weights went to infinity in epoch {self.epoch}: steps of "
             f"lr={self.plan.lr:g} are too long for this network"
         )
-        if self.progress.best == math.inf:
+        if self._least == math.inf:
             raise ValueError(f"{reason}; give a smaller lr.")
         warnings.warn(
             f"{reason}. It is kept as it was in its best epoch before; try a smaller lr.",
             ConvergenceWarning,
             stacklevel=2,
         )
-        self.progress.done = True
+        self._done = True
 
     @contextmanager
     def _conditioned_on_total(self, n_rows: int) -> Iterator[None]:
@@ -142,14 +137,13 @@ class NetworkTrainer:
 
     def _judge(self, value: float | None) -> None:
         """Keep the weights if they are the best so far, or if there is nothing to judge by."""
-        progress = self.progress
-        better = value is None or value < progress.best - self.plan.tol
-        progress.waited = 0 if better else progress.waited + 1
+        better = value is None or value < self._least - self.plan.tol
+        self._waited = 0 if better else self._waited + 1
         if better:
-            progress.best = progress.best if value is None else value
+            self._least = self._least if value is None else value
             self._best = copy.deepcopy(self._judged.state_dict())
 
-    def _step(self, bags: NDArray[np.intp]) -> float:
+    def _step(self, bags: Ints) -> float:
         """One step; the sum of the losses of its rows."""
         n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
@@ -203,24 +197,20 @@ class NetworkTrainer:
             else:
                 kept.copy_(new[name])
 
-    def _batch(self, dataset: BagDataset, bags: NDArray[np.intp]) -> tuple[TensorRows, BagBatch]:
-        return TensorRows(dataset, dataset.rows(bags), self._device, self._dtype), dataset.batch(
-            bags
-        )
+    def _batch(self, dataset: BagDataset, bags: Ints) -> tuple[TensorRows, BagBatch]:
+        rows = TensorRows(dataset.X, rows_of(dataset, bags), self._device, self._dtype)
+        return rows, batch_of(dataset.bags, bags)
 
 
 class TensorRows:
-    """Some rows of a data set, as tensors for a network, slice by slice."""
+    """Some rows of a table, as tensors for a network, slice by slice."""
 
-    def __init__(
-        self, dataset: BagDataset, rows: NDArray[np.intp], device: torch.device, dtype: torch.dtype
-    ) -> None:
-        self._dataset, self._rows = dataset, rows
-        self._device, self._dtype = device, dtype
+    def __init__(self, X: Any, rows: Ints, device: torch.device, dtype: torch.dtype) -> None:
+        self._X, self._rows, self._device, self._dtype = X, rows, device, dtype
 
     def __getitem__(self, part: slice) -> Tensor:
         """Rows of a slice."""
-        return self._dataset.tensor(self._rows[part]).to(self._device, self._dtype)
+        return as_tensor(self._X[self._rows[part]]).to(self._device, self._dtype)
 
 
 @torch.no_grad()

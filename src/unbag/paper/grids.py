@@ -1,4 +1,4 @@
-"""Checks of parameters that several estimators have."""
+"""Penalties and other numbers to choose from."""
 
 from __future__ import annotations
 

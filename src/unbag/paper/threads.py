@@ -1,4 +1,4 @@
-"""How many threads learners run on.
+"""How many threads products of matrices run on.
 
 Threads of OpenMP and BLAS wait for each other after every loop. Where loops are short, that takes
 longer than they do, and on a machine where others work, many times longer.
@@ -12,8 +12,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Numbers in a table below which one thread is enough.
-FEW_NUMBERS = 1_000_000
+from unbag._arrays import FEW_NUMBERS
 
 
 def few_blas_threads(n_rows: int, n_columns: int) -> AbstractContextManager[Any]:

@@ -3,7 +3,8 @@
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from unbag.models.threads import FEW_NUMBERS, few_blas_threads
+from unbag._arrays import FEW_NUMBERS
+from unbag.paper.threads import few_blas_threads
 
 
 def blas_threads():
