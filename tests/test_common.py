@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from estimator_checks import all_estimators, check_bag_classifier
 from unbag import (
     BagKFold,
     LLPBoostingClassifier,
@@ -23,7 +24,6 @@ from unbag import (
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.measures import SCORERS
-from unbag.testing import all_estimators, check_bag_classifier
 
 ESTIMATORS = [
     estimator for _, estimator in all_estimators() if issubclass(estimator, ClassifierMixin)

@@ -12,9 +12,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
 import unbag
+from estimator_checks import all_estimators
 from unbag.datasets import make_gaussian_bags
 from unbag.paper.lbfgs import Objective
-from unbag.testing import all_estimators
 
 # In the order of the reference; modules that users import from are here beside packages.
 MODULES = (
@@ -34,7 +34,6 @@ MODULES = (
     "weights",
     "paper",
     "paper.bounds",
-    "testing",
 )
 
 

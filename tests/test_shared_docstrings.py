@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from unbag.testing import all_estimators
+from estimator_checks import all_estimators
 
 CLASSIFIERS = [item for _, item in all_estimators() if item.__module__.startswith("unbag.models")]
 

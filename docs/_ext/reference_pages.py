@@ -39,7 +39,6 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
     ("torch", "Losses for torch", ("torch",)),
     ("datasets", "Datasets", ("datasets",)),
     ("paper", "Scott and Zhang (2020)", ("paper", "paper.bounds", "weights")),
-    ("testing", "Testing estimators", ("testing",)),
 ]
 # what stands above the tables of a page
 ABOVE = {

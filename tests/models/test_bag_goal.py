@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from estimator_checks import all_estimators
 from unbag.datasets import make_gaussian_bags
-from unbag.testing import all_estimators
 
 ESTIMATORS = [estimator for _, estimator in all_estimators() if "merge" in estimator().get_params()]
 BINARY = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)

@@ -12,13 +12,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FunctionTransformer, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from estimator_checks import all_estimators
 from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.tables import make_classifier
 from unbag.tables.features import make_features
 from unbag.tables.model_contents import check_parts, is_trusted
 from unbag.tables.persistence import load_model, save_model
-from unbag.testing import all_estimators
 
 BAGS = make_gaussian_bags(n_bags=6, bag_size=5, random_state=0)
 

@@ -28,6 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from child_process import run_in_child
+from estimator_checks import all_estimators
 from unbag import (
     BagKFold,
     LLPClassifier,
@@ -40,7 +41,6 @@ from unbag.tables.features import DatetimeFeatures, make_features
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.persistence import UntrustedTypesError, describe_model, load_model, save_model
 from unbag.terms.kernel import KernelTerm
-from unbag.testing import all_estimators
 
 sio = pytest.importorskip("skops.io")
 

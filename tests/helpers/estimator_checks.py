@@ -1,4 +1,4 @@
-"""Checks for estimators that are trained from bags."""
+"""What every estimator that is trained from bags must satisfy."""
 
 from __future__ import annotations
 
@@ -18,19 +18,7 @@ from unbag.datasets import make_gaussian_bags
 
 
 def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
-    """List every public estimator of the package by name.
-
-    Returns
-    -------
-    estimators : list of (str, class)
-        In the order of their names.
-
-    Examples
-    --------
-    >>> from unbag.testing import all_estimators
-    >>> "LLPClassifier" in dict(all_estimators())
-    True
-    """
+    """Every public estimator of the package by name, in the order of names."""
     found = {}
     for module_info in walk_packages(unbag.__path__, "unbag."):
         module = import_module(module_info.name)
@@ -50,18 +38,7 @@ def check_bag_classifier(estimator: Any) -> None:
     probabilities, choices that are among what was tried, scores of bags that were held out,
     bag effects, posteriors that add up to counts, linear and kernel expansions. An
     AssertionError says what is broken.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Not fitted; clones of it are, to 24 small bags of two classes, and of three if it takes
-        them.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier
-    >>> from unbag.testing import check_bag_classifier
-    >>> check_bag_classifier(LLPClassifier(kernel=None))
+    Clones are fitted to 24 small bags of two classes, and of three if it takes them.
     """
     assert estimator.get_params().get("random_state", 0) == 0, "random_state is 0 by default"
     several = get_tags(estimator).classifier_tags.multi_class
