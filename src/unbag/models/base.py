@@ -27,6 +27,8 @@ from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
 
+_PRECISIONS = (np.float64, np.float32)
+
 # Rows of a block: its numbers fit into cache-friendly tens of megabytes.
 _ROWS = 1024
 
@@ -72,17 +74,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         return {name: value for name, value in state.items() if name != "out_of_fold_scores_"}
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
-        with numbers_only(self):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                accept_sparse=self._accept_sparse,
-                ensure_all_finite=False,
-            )
+        X = self._validate(X, reset, ensure_all_finite=False)
         self._check_finite(X)
         return X
+
+    def _validate(self, X: Any, reset: bool, *, dtype: Any = _PRECISIONS, **how: Any) -> Any:
+        """Validate X as scikit-learn does, with a word on text among numbers."""
+        how = {"dtype": dtype, "accept_sparse": self._accept_sparse, **how}
+        with numbers_only(self):
+            return validate_data(self, X, reset=reset, **how)
 
     def _check_finite(self, X: Any) -> None:
         sparse = bool(issparse(X))
@@ -273,9 +273,9 @@ class LogOddsClassifier(BagClassifier):
         return mean_log_likelihood(check_bag_target(y), by_instance(scores))
 
 
-def row_blocks(n: int) -> list[slice]:
+def row_blocks(n: int, size: int = _ROWS) -> list[slice]:
     """Cut n rows into blocks that are computed one after the other."""
-    return [slice(i, min(i + _ROWS, n)) for i in range(0, n, _ROWS)]
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 def linear_scores(X: Any, coef: Floats, intercept: Floats) -> Floats:

@@ -196,9 +196,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
         leaves, params = self._check_params(bags)
         y, rows_held = np.asarray(y), None
         if self.cv is not None:
-            rows_held = check_cv(at_most_units(self.cv, bags), X, y)
-            bags, held = cut_by_folds(bags, rows_held)
-            check_held_once(held)
+            rows_held, bags, held = divide_by_folds(self.cv, X, y, bags)
         # what is added up bag by bag then lies together in memory
         order = np.argsort(bags.index, kind="stable")
         X, y, bags = X[order], y[order], bags.reordered(order)
@@ -402,8 +400,14 @@ def _column_means(X: Floats) -> Floats:
     return means
 
 
-def at_most_units(cv: Any, bags: Bags) -> Any:
-    """No more folds than there are bags, where rows of known label are bags of their own."""
-    if not isinstance(cv, int | np.integer):
-        return cv
-    return min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
+def divide_by_folds(cv: Any, X: Any, y: Any, bags: Bags) -> tuple[Bools, Bags, Bools]:
+    """Rows that each fold holds out, the bags divided where folds do, and those held out.
+
+    Of a number, there are no more folds than bags, rows of known label being bags of their own.
+    """
+    if isinstance(cv, int | np.integer):
+        cv = min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
+    rows_held = check_cv(cv, X, y)
+    bags, held = cut_by_folds(bags, rows_held)
+    check_held_once(held)
+    return rows_held, bags, held

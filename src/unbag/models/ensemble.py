@@ -17,14 +17,9 @@ from unbag._checks import check_one_each
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.priors import prior_offset, resolve_class_prior
-from unbag.model_selection.splitters import (
-    check_cv,
-    check_held_once,
-    cut_by_folds,
-    map_folds,
-)
+from unbag.model_selection.splitters import map_folds
 from unbag.models.base import LogOddsClassifier
-from unbag.models.boosting import LLPBoostingClassifier, at_most_units
+from unbag.models.boosting import LLPBoostingClassifier, divide_by_folds
 from unbag.models.mixed import LLPClassifier
 from unbag.models.objective import BagObjective
 
@@ -141,12 +136,10 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         models, left_out = self._base_models()
         prior = self._log_prior_weights(len(models))
-        rows_held = check_cv(at_most_units(self.cv, bags), X, np.asarray(y))
-        bags, held = cut_by_folds(bags, rows_held)
-        check_held_once(held)
+        y = np.asarray(y)
+        rows_held, bags, held = divide_by_folds(self.cv, X, y, bags)
         found = [
-            _Trained(name, model, X, np.asarray(y), rows_held, self.verbose)
-            for name, model in models.items()
+            _Trained(name, model, X, y, rows_held, self.verbose) for name, model in models.items()
         ]
         objective = BagObjective(bags)
         moves = [_moved(one.model, bags.class_shares) for one in found]
@@ -158,25 +151,18 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self.weights_ = weights[order]
         self.best_estimator_ = self.estimators_[0]
         per_row = losses.sum(axis=1) / bags.n_instances
-        self.leaderboard_: list[dict[str, Any]] = [
-            {
-                "learner": found[i].name,
-                "loss": float(per_row[i]),
-                "weight": float(weights[i]),
-                "seconds": round(found[i].seconds, 2),
-                "note": "",
-            }
+        rows: list[tuple[Any, ...]] = [
+            (found[i].name, float(per_row[i]), float(weights[i]), round(found[i].seconds, 2), "")
             for i in order
         ]
-        self.leaderboard_ += [
-            {"learner": name, "loss": None, "weight": 0.0, "seconds": 0.0, "note": note}
-            for name, note in left_out.items()
-        ]
+        rows += [(name, None, 0.0, 0.0, note) for name, note in left_out.items()]
+        names = ("learner", "loss", "weight", "seconds", "note")
+        self.leaderboard_ = [dict(zip(names, row, strict=True)) for row in rows]
 
         scores = np.empty(held_out[0].shape)
-        for rows, out in zip(rows_held, held, strict=True):
+        for chosen, out in zip(rows_held, held, strict=True):
             own = likelihood_weights(losses[:, ~out], prior)
-            scores[:, rows] = _average(own, [one[:, rows] for one in held_out])
+            scores[:, chosen] = _average(own, [one[:, chosen] for one in held_out])
         self.out_of_fold_scores_ = by_instance(scores + self._prior_offset[:, None])
         return self
 

@@ -23,7 +23,6 @@ from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
     check_is_fitted,
-    validate_data,
 )
 
 from unbag._arrays import Floats
@@ -33,7 +32,7 @@ from unbag.bags.bags import ANYTHING, Bags, check_bag_target
 from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import log_prior, resolve_class_prior
 from unbag.defaults import MOST_COEFFICIENTS
-from unbag.models.base import LogOddsClassifier, numbers_only
+from unbag.models.base import LogOddsClassifier, row_blocks
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
@@ -358,9 +357,8 @@ class LLPClassifier(LogOddsClassifier):
         theta = self._draw_coefficients(n_samples, check_random_state(random_state))
         rows = self._encoder.encode(self._check_X(X, reset=False))
         scores = np.empty((*theta.shape[:2], len(rows)))
-        for start in range(0, len(rows), _BLOCK):
-            Phi = self.function_.design_matrix(rows[start : start + _BLOCK])
-            scores[:, :, start : start + _BLOCK] = theta @ Phi.T
+        for block in row_blocks(len(rows), _BLOCK):
+            scores[:, :, block] = theta @ self.function_.design_matrix(rows[block]).T
         scores += self._prior_offset[:, None]
         return scores[:, 0] if len(self._theta) == 1 else np.swapaxes(scores, 1, 2)
 
@@ -400,8 +398,8 @@ class LLPClassifier(LogOddsClassifier):
 
     def _scores(self, X: Any) -> Floats:
         rows, blocks = self._encoder.encode(X), []
-        for start in range(0, len(rows), _BLOCK):
-            part = rows[start : start + _BLOCK]
+        for block in row_blocks(len(rows), _BLOCK):
+            part = rows[block]
             found = np.repeat(self._theta[:, :1] + self._prior_offset[:, None], len(part), axis=1)
             for term, columns in zip(self._terms, self._columns, strict=True):
                 found += _product(term.matrix(part), self._theta[:, columns])
@@ -420,8 +418,7 @@ class LLPClassifier(LogOddsClassifier):
             contrasts = np.eye(K)[:, :, None] - others / others.sum(axis=1, keepdims=True)
             p = softmax(scores, axis=0)
             scores = np.log(p) - np.log1p(-p)
-        for start in range(0, len(rows), _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for part in row_blocks(len(rows), _BLOCK):
             Phi = f.design_matrix(rows[part])
             joint = np.empty((K, K, len(Phi)))
             for a in range(K):
@@ -503,15 +500,7 @@ class LLPClassifier(LogOddsClassifier):
             return X
         if not reset:
             self._encoder.check_array(X)
-        with numbers_only(self):
-            return validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                accept_sparse=self._accept_sparse,
-                ensure_all_finite="allow-nan",
-            )
+        return self._validate(X, reset, ensure_all_finite="allow-nan")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

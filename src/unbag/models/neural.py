@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unbag._checks import check_choice, check_count, check_inside, check_nonnegative, check_positive
 from unbag._optional import install_command
@@ -26,7 +26,7 @@ from unbag.bags.bags import Bags
 from unbag.bags.priors import prior_offset, resolve_class_prior
 from unbag.defaults import FEWEST_HELD_OUT
 from unbag.model_selection.splitters import BagShuffleSplit
-from unbag.models.base import LogOddsClassifier, numbers_only
+from unbag.models.base import LogOddsClassifier
 
 try:
     import torch
@@ -247,16 +247,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
                 f"X is a {type(X).__name__}; several inputs of a network go side by side into one "
                 "array, which the module divides."
             )
-        with numbers_only(self):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype="numeric",
-                accept_sparse=self._accept_sparse,
-                ensure_all_finite=False,
-                allow_nd=True,
-            )
+        X = self._validate(X, reset, dtype="numeric", ensure_all_finite=False, allow_nd=True)
         self._check_finite(X)
         return X
 
