@@ -1,9 +1,9 @@
 """Simulated bags for the evaluation without labels: where its assumptions hold, and where not.
 
-From which bag effect on covariate shift is doubtful, that its interval is the union of two, and
-where the sensitivity range begins was decided with seeds 0 to 23 of six of these designs; that
-variances within bags speak against a reversed relation only if they are those of label shift,
-with seeds 2000 to 2021; which rules change nothing and were deleted, with seeds 4000 to 4008.
+Seeds 0 to 23 of six of these designs decided from which bag effect on covariate shift is
+inconclusive, that its interval is the union of two, and where the sensitivity range begins. Seeds
+2000 to 2021 decided that variances within bags exclude a reversed relation only if they are those
+of label shift, and seeds 4000 to 4008 which rules change nothing and were deleted.
 Results are of seeds from 3000. A set is drawn twice from the same superpopulation of bags: once for
 training and evaluation, and once, with many bags and with labels, for the truth.
 
@@ -15,7 +15,7 @@ With γ_b the proportion of the second class in bag b, Δ_b the shift of its col
 - ``random slopes``: with slopes that differ between bags, w + N(0, s²I);
 - ``correlated effects``: with an intercept ρ Δ_bᵀw: slopes between bags differ from those within;
   with independent bag effects as well, and ``correlated effects alone``, without. The counts of the
-  second are those of covariate shift with slopes (1 + ρ)w, but for what varies within bags;
+  second are those of covariate shift with slopes (1 + ρ)w, except for what varies within bags;
 - ``Simpson``: bag means follow γ_b, and within bags x is independent of the class, or its relation
   is reversed (``Simpson, reversed``);
 - ``confounder``: label shift for a hidden class z, with the proportion γ_b; the class y is z or, in

@@ -149,7 +149,7 @@ def page(rows: list[Row]) -> list[str]:
         "width",
         "label shift: not rejected",
     ]
-    header += ["covariate shift: not rejected", "falsely consistent", "cannot be told"]
+    header += ["covariate shift: not rejected", "falsely consistent", "inconclusive"]
     header += ["sensitivity range covers", "its width"]
     for name in ("roc_auc", "balanced_accuracy"):
         groups: dict[str, list[Row]] = defaultdict(list)
@@ -174,7 +174,7 @@ def _line(group: str, rows: list[Row], name: str) -> list[str]:
     # an assumption counts where it is what estimates rest on
     rests = {key: np.array([row["rests_on"] == key for row in rows]) for key in _ASSUMPTIONS}
     false = sum(rests[key] & ~covers(key) for key in _ASSUMPTIONS)
-    told = np.array([row["rests_on"] in _ASSUMPTIONS for row in rows])
+    either = np.array([row["rests_on"] in _ASSUMPTIONS for row in rows])
     design = DESIGNS.get(group)
     if design is None:
         holds = "?"
@@ -188,7 +188,7 @@ def _line(group: str, rows: list[Row], name: str) -> list[str]:
         f"{_width(found, 'interval'):.2f}",
         *(f"{named[key].mean():.2f}" for key in _ASSUMPTIONS),
         f"{np.mean(false):.2f}",
-        f"{np.mean(~told):.2f}",
+        f"{np.mean(~either):.2f}",
         f"{covers('sensitivity').mean():.2f}",
         f"{_width(found, 'sensitivity'):.2f}",
     ]
