@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 from unbag.terms.categories import CategoryTerm
 from unbag.terms.encoding import Moments, TableEncoder
 from unbag.terms.kernel import KernelTerm
+from unbag.terms.make import make_terms
 from unbag.terms.numbers import NumberTerm
 from unbag.terms.sparse import SparseTerm
 
@@ -52,7 +53,8 @@ def test_numbers_are_standardised_and_missing_values_marked():
     assert term.names == ["age", "missing_age"]
     values = term.matrix(rows)
     np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(values.std(axis=0), 1)
+    np.testing.assert_allclose(values[:, 0].std(), 1)
+    np.testing.assert_allclose(values[:, 1], [-0.25, 0.75, -0.25, -0.25])
     mean = (31 + 65 + 40) / 3
     filled = np.array([31, mean, 65, 40])
     np.testing.assert_allclose(values[:, 0], (filled - filled.mean()) / filled.std())
@@ -69,9 +71,22 @@ def test_numbers_that_are_not_scaled_are_only_centred():
     filled = np.array([[0.0, 1.0, 0.0], [1.0, 0.5, 1.0], [0.0, 0.0, 0.0]])
     centred = filled - filled.mean(axis=0)
     np.testing.assert_allclose(term.matrix(rows), centred)
-    np.testing.assert_allclose(term.standardised(rows), centred / filled.std(axis=0))
     coef, offset = term.in_units(np.array([[2.0, -1.0, 3.0]]))
     np.testing.assert_allclose(filled @ coef[0] + offset[0], centred @ [2.0, -1.0, 3.0])
+
+
+def test_a_kernel_takes_one_hot_columns_for_the_category_itself():
+    rng = np.random.default_rng(0)
+    numbers, level = rng.normal(size=(60, 2)), rng.integers(3, size=60)
+    as_category = pd.DataFrame(numbers, columns=["a", "b"]).assign(c=[f"l{i}" for i in level])
+    one_hot = np.column_stack([numbers, np.eye(3)[level]])
+    products = []
+    for X in (as_category, one_hot):
+        encoder, rows = encode(X)
+        *_, kernel = make_terms(encoder, rows, n_landmarks=60)
+        features = kernel.matrix(rows)
+        products.append(features @ features.T)
+    np.testing.assert_allclose(*products, atol=1e-8)
 
 
 def test_indicators_are_columns_of_0_and_1_in_all_parts():

@@ -458,8 +458,9 @@ def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
 def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
     places, means = term["places"], term["_means"]
     values = graph.node("Gather", X, graph.constant(places), axis=1)
-    scales = term["_scales"] if term["_scaled"] else None
-    return _standardised(graph, values, means[: len(places)], term["_gappy"], means, scales)
+    return _standardised(
+        graph, values, means[: len(places)], term["_gappy"], means, term["_scales"]
+    )
 
 
 def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
@@ -467,11 +468,10 @@ def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -
 
 
 def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:
-    """K(x, landmarks) T − m, with the Gaussian kernel of standardised numbers and of categories."""
+    """K(x, landmarks) T − m, with the Gaussian kernel of numbers and of categories."""
     gamma, factors = term["_gamma"], []
     if term["_numbers"]:
-        numbers = [vars(one) | {"_scaled": True} for one in term["_numbers"]]
-        found = [_number_term(one, graph, X, codes) for one in numbers]
+        found = [_number_term(vars(one), graph, X, codes) for one in term["_numbers"]]
         points, Z = graph.together(found), _double(term["_landmarks"])
         product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
         ones = graph.constant(np.full((Z.shape[1], 1), gamma))

@@ -310,7 +310,7 @@ def _mixed(model: Any, table: _Table, contrast: Floats) -> str:
 
 def _number_term(term: dict[str, Any], table: _Table, beta: Floats) -> list[str]:
     places, means = term["places"], term["_means"]
-    slopes = beta / term["_scales"] if term["_scaled"] else beta
+    slopes = beta / term["_scales"]
     missing = {int(column): len(places) + i for i, column in enumerate(term["_gappy"])}
     parts = []
     for i, place in enumerate(places):

@@ -5,8 +5,9 @@ For landmarks Z, spread over the rows by k-means++, and K_ZZ = UΛUᵀ, the feat
 to their principal axes, of which the last hundredth of a percent of the variance is left out, and
 divided by the root of their total variance: so σ is the standard deviation of the term over rows.
 
-Categories enter by whether two rows have the same level, which adds 2 to their squared distance if
-not, as much as a standardised column of numbers does on average.
+Columns of numbers enter standardised. Categories enter by whether two rows have the same level, which
+adds 2 to their squared distance if not, as much as a column of numbers does on average. Columns of 0
+and 1 enter as they are, so a category that is coded one-hot counts as the category itself.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class KernelTerm(Term):
     Parameters
     ----------
     numbers : list of NumberTerm
-        Fitted terms, which standardise the columns of numbers.
+        Fitted terms of the columns of numbers.
     categories : list of str
         Columns that are categories.
     n_landmarks : int
@@ -90,7 +91,7 @@ class KernelTerm(Term):
 
     def _points(self, rows: EncodedRows) -> Floats:
         empty = np.empty((len(rows), 0))
-        return np.concatenate([empty, *(term.standardised(rows) for term in self._numbers)], axis=1)
+        return np.concatenate([empty, *(term.matrix(rows) for term in self._numbers)], axis=1)
 
     def _one_hot(self, rows: EncodedRows) -> list[Floats]:
         tables = []

@@ -14,7 +14,8 @@ from unbag.terms.encoding import EncodedRows, TrainingRows
 class NumberTerm(Term):
     """Centred columns of numbers, missing values filled with the mean of their column.
 
-    Columns with missing values in training have another column that marks these.
+    Columns with missing values in training have another column that marks these. Columns of 0 and 1
+    are not scaled: their coefficients are effects of levels, and rare levels have no larger ones.
 
     Parameters
     ----------
@@ -23,8 +24,7 @@ class NumberTerm(Term):
     places : list of int
         Which columns of `EncodedRows.numbers` these are.
     scaled : bool, default=True
-        Whether columns are divided by their standard deviations. Without, coefficients of columns
-        of 0 and 1 are effects of levels, rare ones no larger than others.
+        Whether columns are divided by their standard deviations.
     """
 
     def __init__(
@@ -38,32 +38,25 @@ class NumberTerm(Term):
         n, found = rows.n_instances, rows.moments(self.places)
         self._gappy: Ints = np.flatnonzero(found.counts < n)
         share = 1.0 - found.counts[self._gappy] / n
-        deviation = np.sqrt(np.concatenate([found.squares / n, share * (1.0 - share)]))
-        self._means = np.concatenate([found.means, share])
+        deviation = np.sqrt(found.squares / n)
         # rounding may leave a little of a constant
-        constant = deviation <= 1e-12 * np.maximum(np.abs(self._means), deviation)
-        self._scales = np.where(constant, 1.0, deviation)
+        constant = deviation <= 1e-12 * np.maximum(np.abs(found.means), deviation)
+        scales = np.where(constant | (not self._scaled), 1.0, deviation)
+        self._means = np.concatenate([found.means, share])
+        self._scales = np.concatenate([scales, np.ones(len(share))])
         self.names = self.columns + [f"missing_{self.columns[i]}" for i in self._gappy]
 
     def matrix(self, rows: EncodedRows) -> Floats:
-        """Centred values, divided by standard deviations if wanted, and where they were missing."""
-        return self.standardised(rows) if self._scaled else self._centred(rows)
-
-    def standardised(self, rows: EncodedRows) -> Floats:
-        """Values in standard deviations, and where they were missing."""
-        values = self._centred(rows)
+        """Centred and scaled values, and where they were missing."""
+        values = self._filled(rows.numbers)
+        values -= self._means
         values /= self._scales
         return values
 
     def in_units(self, beta: Floats) -> tuple[Floats, Floats]:
         """Coefficients and offset of the columns as they are in the table."""
-        coef = beta / self._scales if self._scaled else beta
+        coef = beta / self._scales
         return coef, -coef @ self._means
-
-    def _centred(self, rows: EncodedRows) -> Floats:
-        values = self._filled(rows.numbers)
-        values -= self._means
-        return values
 
     def _filled(self, numbers: Any) -> Floats:
         values = numbers[:, self.places].astype(np.float64)
