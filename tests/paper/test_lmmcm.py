@@ -333,6 +333,6 @@ def test_fits_that_do_not_converge_are_counted():
 
 
 def test_a_loss_without_probabilities_has_none():
-    model = LMMCMClassifier(loss="hinge").fit(DATA.X, DATA.y)
+    model = LMMCMClassifier(kernel="linear", loss="hinge").fit(DATA.X, DATA.y)
     with pytest.raises(AttributeError, match="predict_proba"):
         model.predict_proba(DATA.X)

@@ -119,7 +119,10 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
     with warnings.catch_warnings():
         # said below
         warnings.simplefilter("ignore", UserWarning)
-        worths = [effective_sample_size(y) for y in targets]
+        try:
+            worths = [effective_sample_size(y) for y in targets]
+        except ValueError as error:
+            raise ValueError(f"{error}{_percent_hint(options, targets)}") from None
     rows = sum(worth.n_effective for worth in worths)
     best = max(worths, key=lambda worth: worth.n_effective)
     if rows < _FEWEST_ROWS:

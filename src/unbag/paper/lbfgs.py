@@ -168,7 +168,7 @@ def minimise(
         slope = np.sum(gradient[:, 0] * direction[:, 1], axis=1)
         length, there, lost = task.search(theta, here, direction, slope, working)
         step = length[:, None, None] * direction
-        idle = np.where(here.value - there.value <= 1e-2 * _rounding(here.value), idle + 1, 0)
+        idle = np.where(here.value - there.value <= _rounding(here.value), idle + 1, 0)
         theta, here, before = theta + step[:, 0], there, gradient
         gradient = task.gradient(theta, here)
         change = gradient - before
