@@ -1,6 +1,6 @@
 """Find phrases that the house style replaces by a term of the field.
 
-Run by `scripts/test`. Reads pages, result pages, and strings, comments and docstrings of the code. The glossary
+Run by `scripts/test`. Reads pages, result pages, and the code with its tests. The glossary
 (docs/reference/glossary.md) and CONTRIBUTING.md say what to write instead.
 """
 
@@ -14,8 +14,10 @@ ROOT = Path(__file__).parents[1]
 FILES = (
     *("*.md", "docs/*.md", "docs/*/*.md", "benchmarks/*.md", "benchmarks/results/*.md"),
     *("benchmarks/results/*/*.md", "src/**/*.py", "benchmarks/src/**/*.py", "examples/**/*.py"),
-    *("scripts/*", "docs/_ext/*.py"),
+    *("scripts/*", "docs/_ext/*.py", "tests/**/*.py", "benchmarks/tests/**/*.py"),
 )
+# Where the phrases stand as examples.
+EXAMPLES = {Path(__file__), ROOT / "tests" / "test_site.py"}
 BANNED = re.compile(
     r"\b(whoever|told|anew|but for|bends?|hindsight|keep their (look|odds|word)|by no test|which is no"
     r"|(?<!there )is no (class|feature|luck)|worth most a|one by the|saddle point|witness(es)?|goes? along with"
@@ -38,7 +40,7 @@ def found(text: str) -> list[tuple[int, str]]:
 
 def main() -> int:
     """Print what is found; return how many files have something."""
-    paths = {path for pattern in FILES for path in ROOT.glob(pattern) if path != Path(__file__)}
+    paths = {path for pattern in FILES for path in ROOT.glob(pattern)} - EXAMPLES
     n_files = 0
     for path in sorted(paths):
         hits = found(path.read_text(encoding="utf-8"))

@@ -62,7 +62,7 @@ def used(tree):
 
 
 def test_no_private_name_is_used_across_packages():
-    """A private name that only other packages define is theirs, whoever's object it is read of."""
+    """A private name that only other packages define is theirs, on any object that it is read of."""
     homes = defaultdict(set)
     for _, package, tree in modules():
         for name in defined(tree):

@@ -91,9 +91,9 @@ class TestEveryEstimator:
         model = fitted(estimator)
         assert (model.predict(BINARY.X) == BINARY.labels).mean() > 0.8
         if hasattr(model, "predict_proba"):
-            chance = model.predict_proba(BINARY.X)
-            np.testing.assert_allclose(chance.sum(axis=1), 1)
-            np.testing.assert_array_equal(chance.argmax(axis=1), model.predict(BINARY.X))
+            probability = model.predict_proba(BINARY.X)
+            np.testing.assert_allclose(probability.sum(axis=1), 1)
+            np.testing.assert_array_equal(probability.argmax(axis=1), model.predict(BINARY.X))
 
     def test_attributes_mean_what_they_mean_elsewhere(self, estimator):
         check_bag_classifier(make(estimator))

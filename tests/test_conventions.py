@@ -120,7 +120,7 @@ class TestScore:
         assert model.score(X, DATA.labels) == pytest.approx(expected)
 
     def test_chooses_well_where_bags_differ_in_their_rows(self):
-        # covariate shift: scorers that assume label shift take what tells bags apart for the class
+        # covariate shift: scorers that assume label shift take what distinguishes bags for the class
         rng = np.random.default_rng(0)
         bag = np.arange(2400) // 40
         rows = (

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, whoever writes them."""
+"""Files written whole or not at all, whatever writes them."""
 
 import errno
 import os

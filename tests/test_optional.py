@@ -1,4 +1,4 @@
-"""How to install what is missing, from wherever the package came."""
+"""How to install what is missing, by where the package came from."""
 
 import json
 from importlib.metadata import PackageNotFoundError
@@ -30,8 +30,8 @@ def test_from_a_clone():
 def test_where_it_was_installed_from(origin, wanted, monkeypatch, tmp_path):
     text = None if origin is None else json.dumps(origin)
     monkeypatch.setattr(_optional, "__file__", str(tmp_path / "lib" / "unbag" / "_optional.py"))
-    told = SimpleNamespace(read_text=lambda _: text)
-    monkeypatch.setattr(_optional, "distribution", lambda _: told)
+    packaged = SimpleNamespace(read_text=lambda _: text)
+    monkeypatch.setattr(_optional, "distribution", lambda _: packaged)
     assert install_command("report") == f"pip install '{wanted}'"
 
 

@@ -1,4 +1,4 @@
-"""Two classes have one score and one chance of an instance, several have one each."""
+"""Two classes have one score and one probability of an instance, several have one each."""
 
 import numpy as np
 import pytest

@@ -343,8 +343,8 @@ class TestSparse:
 @pytest.mark.parametrize("model", [LLPClassifier(kernel=None), LLPClassifier()])
 def test_empirical_class_prior_is_the_share_of_the_bags(model):
     model.fit(X, Y)
-    chances = model.predict_proba(X, class_prior="empirical")
+    probabilities = model.predict_proba(X, class_prior="empirical")
     np.testing.assert_allclose(
-        chances, model.predict_proba(X, class_prior=model.empirical_prior_), atol=1e-12
+        probabilities, model.predict_proba(X, class_prior=model.empirical_prior_), atol=1e-12
     )
-    assert chances[:, 1].mean() == pytest.approx(Y["proportion"].mean(), abs=0.05)
+    assert probabilities[:, 1].mean() == pytest.approx(Y["proportion"].mean(), abs=0.05)

@@ -1,6 +1,6 @@
 """Pages lead somewhere, in the repository and on the site; what builds the site does as it says.
 
-``sh scripts/docs`` builds it; here is what can be told without.
+``sh scripts/docs`` builds it; here is what can be checked without building.
 """
 
 import importlib.util

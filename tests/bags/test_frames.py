@@ -785,7 +785,7 @@ ERRORS = {
         "^Bag 'D01' has instances .* no instances; 'D01' and 'd01' differ in case only: pass "
         "ignore='case'.$",
     ),
-    "blanks": (
+    "whitespace": (
         rows(["a ", "b"]),
         bags(),
         {"proportion": "share"},
@@ -815,7 +815,7 @@ ERRORS = {
         {"proportion": "share"},
         "so that no bag can match; their days would: pass ignore='time'.$",
     ),
-    "case and blanks in two keys": (
+    "case and whitespace in two keys": (
         rows(["A ", "B"]).assign(day=["x", "y"]),
         bags().assign(day=["x", "y"]),
         {"on": ["key", "day"], "proportion": "share"},

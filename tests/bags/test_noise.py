@@ -249,7 +249,7 @@ def test_a_target_of_zero_noise_gives_exact_bags():
 @given(bags=noisy_bags(), factor=st.integers(2, 9))
 @settings(max_examples=40, deadline=None)
 def test_weights_do_not_change_when_bags_grow_and_noise_shrinks_alike(bags, factor):
-    """Proportions drawn out by a factor are as good as noise less by it, in larger bags."""
+    """Proportions drawn out by a factor equal noise less by it, in larger bags."""
     centre = bags.proportions.mean(axis=0)
     drawn_out = replace(
         bags,
@@ -356,7 +356,7 @@ def test_pairs_and_merging_do_not_go_with_noise():
             bag_weights(bags, merge=merge)
 
 
-# --- what it is for: no bias towards chance -----------------------------------------------------
+# --- what it is for: no bias towards chance ---------------------------------------------------------
 
 
 def auc(W, bags, scores):
@@ -419,7 +419,7 @@ def test_bias_of_errors_in_variables_is_known(distribution, kurtosis):
 
 @pytest.mark.parametrize(("distribution", "expected"), [("gaussian", 0.0), ("laplace", 3.0)])
 def test_our_weights_leave_only_what_kurtosis_makes(distribution, expected):
-    """ρ = ½ and 60 bags of 50: 3ρ²/n for Laplace noise, next to nothing for Gaussian."""
+    """ρ = ½ and 60 bags of 50: 3ρ²/n for Laplace noise, almost 0 for Gaussian."""
     rng = np.random.default_rng(0)
     rho, n_bags, draws = 0.5, 60, 3000
     shares = 0.4 + 0.1 * np.linspace(-1, 1, n_bags) * np.sqrt(3 * (n_bags - 1) / (n_bags + 1))

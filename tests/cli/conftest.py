@@ -84,5 +84,5 @@ def known():
 
 @pytest.fixture
 def nasty():
-    """A name that a terminal or a browser would obey."""
+    """A name that a terminal or a browser would execute."""
     return NASTY

@@ -34,7 +34,7 @@ def test_totals_come_close_to_labels_and_the_estimate_to_the_truth(call, tmp_pat
         float(row.split("|")[2]) for row in table.splitlines() if re.match(r"\|.*\| 0\.\d", row)
     ]
     assert shown[:4] == pytest.approx(sorted(aucs.values()), abs=0.002)
-    # the case that stays uncertain says so, and its range holds the truth
+    # the case that stays uncertain says so, and its range covers the true value
     low, high, truth = re.search(r"days: (\S+) to (\S+); true AUC (\S+)\.", result.stdout).groups()
     assert float(low) < 0.3 < float(truth) < 0.7 < float(high)
     assert (tmp_path / "unbag-demo.png").read_bytes().startswith(b"\x89PNG")

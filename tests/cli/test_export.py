@@ -25,10 +25,10 @@ def test_a_file_scores_as_predict_does(call, folder, frames, known, tmp_path, mo
     expected, visits = open_table(scores).read(), frames[0]
     session = onnxruntime.InferenceSession(file)
     inputs = {i.name: visits[i.name].to_numpy()[:, None] for i in session.get_inputs()}
-    labels, found, chances = session.run(None, inputs)
+    labels, found, probabilities = session.run(None, inputs)
     np.testing.assert_array_equal(labels, expected["class"])
     np.testing.assert_allclose(found, expected["score"], atol=1e-5)
-    np.testing.assert_allclose(chances[:, 1], expected["probability"], atol=1e-5)
+    np.testing.assert_allclose(probabilities[:, 1], expected["probability"], atol=1e-5)
 
 
 def test_json_has_names_and_types(call, folder, tmp_path):

@@ -50,8 +50,8 @@ def test_bags_may_be_made_by_what_is_a_feature_of_the_model(call, months, tmp_pa
     rows = pd.read_parquet(months / "may.parquet")
     rows["age"] = rows["age"].round()
     rows.to_parquet(tmp_path / "may.parquet")
-    chances = 1 / (1 + np.exp(-rows["age"]))
-    sold = chances.groupby(rows["age"]).sum().round().rename("sold").reset_index()
+    probabilities = 1 / (1 + np.exp(-rows["age"]))
+    sold = probabilities.groupby(rows["age"]).sum().round().rename("sold").reset_index()
     sold.to_csv(tmp_path / "ages.csv", index=False)
     args = [tmp_path / "may.parquet", tmp_path / "ages.csv", "--bag", "age", "--positives", "sold"]
     result = call("monitor", months / "april.unbag", *args)

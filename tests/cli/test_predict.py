@@ -238,8 +238,8 @@ def test_of_several_classes_the_most_probable_is_taken_and_it_is_said(call, tmp_
         result = call(*arguments, *more)
         assert "Class: the most probable, which is best for accuracy." in result.stderr
         found = open_table(tmp_path / "s.csv").read()
-        chances = found[["probability_a", "probability_b", "probability_c"]].to_numpy()
-        assert found["class"].tolist() == [*np.array([*"abc"])[chances.argmax(axis=1)]]
+        probabilities = found[["probability_a", "probability_b", "probability_c"]].to_numpy()
+        assert found["class"].tolist() == [*np.array([*"abc"])[probabilities.argmax(axis=1)]]
 
 
 @pytest.fixture(scope="module")

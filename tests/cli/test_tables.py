@@ -37,7 +37,7 @@ def upper(v, r):
     return v, r.assign(region=r["region"].str.upper())
 
 
-def blanks(v, r):
+def whitespace(v, r):
     return v.assign(region=v["region"] + " "), r
 
 
@@ -60,8 +60,8 @@ NEARLY = {
         ["--ignore", "case"],
         "'r00' and 'R00' differ in case only: --ignore case.",
     ),
-    "blanks": (
-        blanks,
+    "whitespace": (
+        whitespace,
         COUNTS,
         ["--ignore", "whitespace"],
         "'r00 ' and 'r00' differ in whitespace only",

@@ -68,7 +68,7 @@ def test_moments_of_the_papers_scheme(proportions, mean, variance):
 
 
 def test_uniform_proportions_make_all_counts_equally_likely():
-    # a binomial count whose chance is uniform on [0, 1] is uniform on 0..n
+    # a binomial count whose probability is uniform on [0, 1] is uniform on 0..n
     _, y = make_bags(HALF, 9, n_bags=10_000, random_state=2)
     counts = np.bincount(np.rint(9 * y["proportion"][::9]).astype(int))
     assert stats.chisquare(counts).pvalue > 0.001
@@ -79,8 +79,8 @@ def test_moments_with_three_classes():
     weights = np.array([2, 1, 1])
     _, y = make_bags(THIRDS, size, stats.dirichlet(weights), n_bags=n_bags, random_state=3)
     observed = y["proportion"][::size]
-    chance = stats.dirichlet_multinomial(weights, size)
-    covariance = chance.cov() / size**2
+    probability = stats.dirichlet_multinomial(weights, size)
+    covariance = probability.cov() / size**2
     spread = np.sqrt(np.diag(covariance) / n_bags)
     assert (np.abs(observed.mean(axis=0) - weights / 4) < 4 * spread).all()
     assert np.allclose(np.cov(observed.T), covariance, rtol=0.1)
@@ -106,7 +106,7 @@ def test_rows_of_a_class_are_equally_likely_and_in_random_order():
     drawn = [make_bags(labels, 4, n_bags=1, random_state=rng)[0] for _ in range(1500)]
     for position in range(4):
         at = np.bincount([index[position] for index in drawn], minlength=20)
-        # equal chances within a class, and, as proportions are uniform, of the classes too
+        # equal probabilities within a class, and, as proportions are uniform, of the classes too
         assert stats.chisquare(at).pvalue > 0.001
 
 

@@ -40,7 +40,7 @@ def cluster():
             {
                 # a cluster without workers would wait for some forever
                 "distributed.scheduler.no-workers-timeout": "60s",
-                # a worker that starts anew takes a second, not five
+                # a worker that starts again takes a second, not five
                 "distributed.worker.multiprocessing-method": "forkserver",
             }
         ),

@@ -1,4 +1,4 @@
-"""Effects of bags: found where bags have them, and only there; and dispersion. By simulation."""
+"""Bag effects: found where there are some, and only there; and dispersion. By simulation."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def both(p):
 
 
 def under_covariate_shift(seed, variance, n_bags=100, size=200):
-    """Chances that differ between and within bags, and an effect that moves all of a bag."""
+    """Probabilities that differ between and within bags, and an effect that moves all of a bag."""
     rng = np.random.default_rng(seed)
     p = rng.uniform(0.32, 0.68, size=(n_bags, 1)) + rng.uniform(-0.04, 0.04, size=(n_bags, size))
     effect = rng.uniform(-1, 1, size=(n_bags, 1)) * np.sqrt(3 * variance / 4)
@@ -41,7 +41,7 @@ def under_covariate_shift(seed, variance, n_bags=100, size=200):
 
 
 def under_label_shift(seed, separation=2.0, size=50):
-    """Gaussian classes, and their true probabilities at the pooled shares."""
+    """Gaussian classes, and their true probabilities at the overall class prior."""
     data = make_gaussian_bags(
         n_bags=60, bag_size=size, n_features=1, separation=separation, random_state=seed
     )
@@ -113,14 +113,14 @@ def test_effects_on_several_classes_are_found():
     assert found[0].share == pytest.approx(0.5, abs=0.05)
 
 
-# --- classes keep their look --------------------------------------------------------------------
+# --- label shift --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("separation", "size"), [(1.0, 8), (2.0, 50), (2.0, 300), (4.0, 20)])
 def test_label_shift_is_no_bag_effect(separation, size):
     found = [estimate_bag_effect(*under_label_shift(seed, separation, size)) for seed in range(60)]
     assert np.mean([effect.significant for effect in found]) <= 0.1
-    # rows that tell classes apart less well explain less of the shares
+    # rows that separate the classes less well explain less of the shares
     slopes = np.array([effect.slope for effect in found])
     assert slopes.min() >= 1
     assert slopes.mean() > {1.0: 1.5, 2.0: 1.5, 4.0: 1.0}[separation]
@@ -162,7 +162,7 @@ def test_means_of_bags_are_enough():
 
 def test_labelled_rows_do_not_count_as_bags():
     bags, probabilities = under_covariate_shift(0, 0.1, n_bags=30)
-    # as many of both classes, so that the pooled share stays where it is
+    # as many of both classes, so that the overall class prior stays the same
     half = np.arange(1000) % 2
     q = bags.class_shares[1]
     labels = np.concatenate([np.full(bags.n_instances, np.nan), half])

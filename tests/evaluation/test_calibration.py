@@ -12,9 +12,9 @@ from unbag.evaluation import calibration_curve
 BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1], [190, 110]))
 SCORES = np.random.default_rng(1).normal(size=300) + 1.5 * LABELS
-CHANCE = expit(2 * SCORES - 1)
+PROBABILITY = expit(2 * SCORES - 1)
 LABELS3 = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [90, 60, 150]))
-CHANCE3 = np.random.default_rng(3).dirichlet([1, 1, 1], 300)
+PROBABILITY3 = np.random.default_rng(3).dirichlet([1, 1, 1], 300)
 
 
 def fixed_bags(n_bags=30, size=12, seed=0):
@@ -33,8 +33,10 @@ def draws(labels, n_resamples, seed=1):
 
 @pytest.mark.parametrize("n_bins", [1, 4, 10])
 def test_reliability_of_plain_labels_is_the_usual_curve(n_bins):
-    curve = calibration_curve(LABELS, CHANCE, n_bins=n_bins)
-    observed, predicted = sk_calibration_curve(LABELS, CHANCE, n_bins=n_bins, strategy="quantile")
+    curve = calibration_curve(LABELS, PROBABILITY, n_bins=n_bins)
+    observed, predicted = sk_calibration_curve(
+        LABELS, PROBABILITY, n_bins=n_bins, strategy="quantile"
+    )
     np.testing.assert_allclose(curve.observed, observed, atol=1e-12)
     np.testing.assert_allclose(curve.predicted, predicted)
     assert curve.count.sum() == 300
@@ -44,13 +46,13 @@ def test_reliability_of_plain_labels_is_the_usual_curve(n_bins):
 
 def test_reliability_of_one_of_several_classes():
     names = np.array(["a", "b", "c"])[LABELS3]
-    curve = calibration_curve(names, CHANCE3, pos_label="b", n_bins=5)
+    curve = calibration_curve(names, PROBABILITY3, pos_label="b", n_bins=5)
     observed, predicted = sk_calibration_curve(
-        LABELS3 == 1, CHANCE3[:, 1], n_bins=5, strategy="quantile"
+        LABELS3 == 1, PROBABILITY3[:, 1], n_bins=5, strategy="quantile"
     )
     np.testing.assert_allclose(curve.observed, observed, atol=1e-12)
     np.testing.assert_allclose(curve.predicted, predicted)
-    alone = calibration_curve(names, CHANCE3[:, 1], pos_label="b", n_bins=5)
+    alone = calibration_curve(names, PROBABILITY3[:, 1], pos_label="b", n_bins=5)
     np.testing.assert_array_equal(curve.observed, alone.observed)
 
 
@@ -81,25 +83,25 @@ def test_bags_whose_scatter_cannot_be_told():
 
 
 @pytest.mark.parametrize(
-    ("y", "chance", "settings", "message"),
+    ("y", "probability", "settings", "message"),
     [
         (
             LABELS,
-            CHANCE[1:],
+            PROBABILITY[1:],
             {},
             r"300 instances of 2 classes, but probabilities of shape \(299,\)",
         ),
         (LABELS, SCORES, {}, "must lie between 0 and 1"),
         (LABELS, np.full(300, np.nan), {}, "must lie between 0 and 1"),
-        (LABELS3, CHANCE3 / 2, {}, "must sum to 1"),
-        (LABELS3, CHANCE3, {}, "name one with pos_label"),
-        (LABELS3, CHANCE3, {"pos_label": "x"}, "pos_label 'x' is none of the classes"),
-        (LABELS, CHANCE, {"n_bins": 0}, "n_bins must be a whole number of at least 1"),
+        (LABELS3, PROBABILITY3 / 2, {}, "must sum to 1"),
+        (LABELS3, PROBABILITY3, {}, "name one with pos_label"),
+        (LABELS3, PROBABILITY3, {"pos_label": "x"}, "pos_label 'x' is none of the classes"),
+        (LABELS, PROBABILITY, {"n_bins": 0}, "n_bins must be a whole number of at least 1"),
     ],
 )
-def test_bad_probabilities_get_one_sentence(y, chance, settings, message):
+def test_bad_probabilities_get_one_sentence(y, probability, settings, message):
     with pytest.raises(ValueError, match=message):
-        calibration_curve(y, chance, **settings)
+        calibration_curve(y, probability, **settings)
 
 
 def test_a_bin_without_a_share_is_refused():

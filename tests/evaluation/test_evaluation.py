@@ -35,7 +35,7 @@ class Check(Mute):
         return np.array([float(bag in self.seen_) for bag in np.asarray(X)[:, 0]])
 
 
-class Chances(Mute):
+class Probabilities(Mute):
     """Gives probabilities only."""
 
     def predict_proba(self, X):
@@ -91,7 +91,7 @@ def test_frames_pipelines_and_sparse_matrices_can_be_evaluated():
 def test_folds_whose_models_differ_by_a_shift_do_not_spoil_the_curve():
     """A model whose scores are all moved by where it was trained, ranked as well as before.
 
-    Its chances stay: moved so far, they would say anything about the world that bags live in.
+    Its probabilities stay: moved so far, they would say anything about the shift between bags.
     """
 
     class Moody(LLPClassifier):
@@ -118,7 +118,7 @@ def test_several_jobs_change_nothing():
 
 
 def test_probabilities_do_where_there_is_no_decision_function():
-    np.testing.assert_allclose(cross_fit(Chances(), DATA.X, DATA.y).scores, np.log(0.3 / 0.7))
+    np.testing.assert_allclose(cross_fit(Probabilities(), DATA.X, DATA.y).scores, np.log(0.3 / 0.7))
 
 
 def test_three_classes():

@@ -20,10 +20,10 @@ def test_rows_are_drawn_as_often_as_their_weights_say():
         times[rows] += 1
         weight[rows] = weights
     drawn = times > 0
-    chance = 1 / weight[drawn]
-    error = np.sqrt(chance * (1 - chance) / 400)
-    assert np.mean(np.abs(times[drawn] / 400 - chance) < 3 * error) > 0.98
-    # half of the chance is the same for all
+    probability = 1 / weight[drawn]
+    error = np.sqrt(probability * (1 - probability) / 400)
+    assert np.mean(np.abs(times[drawn] / 400 - probability) < 3 * error) > 0.98
+    # half of the probability is the same for all
     assert weight.max() <= 2 * 1200 / 60 + 1e-9
 
 

@@ -257,12 +257,14 @@ def test_labelled_rows_take_part():
     assert "rows labelled 1" in list(label_shift_test(x, y).bags["bag"][:1])
 
 
-def test_single_rows_with_a_chance_for_a_share():
+def test_single_rows_with_a_probability_for_a_share():
     rng = np.random.default_rng(7)
-    chance = np.append(rng.uniform(0.1, 0.9, 300), rng.uniform(0.1, 0.9, 20))
+    probability = np.append(rng.uniform(0.1, 0.9, 300), rng.uniform(0.1, 0.9, 20))
     bag = np.repeat(np.arange(320), np.append(np.ones(300, int), np.full(20, 50)))
-    positive = rng.uniform(size=len(bag)) < chance[bag]
-    shares = np.where(bag < 300, chance[bag], (np.bincount(bag, positive) / np.bincount(bag))[bag])
+    positive = rng.uniform(size=len(bag)) < probability[bag]
+    shares = np.where(
+        bag < 300, probability[bag], (np.bincount(bag, positive) / np.bincount(bag))[bag]
+    )
     X = rng.normal(size=(len(bag), REPEATS)) + 3 * positive[:, None]
     ratio = label_shift_test(X, bag_target(bag, shares)).features["statistic"] / 318
     assert ratio.mean() == pytest.approx(1, abs=0.15)

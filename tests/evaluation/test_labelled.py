@@ -141,12 +141,12 @@ def test_useless_scores_make_nothing_wider_than_labels_alone():
 def test_weights_take_back_what_was_drawn_too_often():
     y, scores, labels = labelled_bags()
     rng = np.random.default_rng(0)
-    chance = np.where(scores > 0, 0.3, 0.1)
+    probability = np.where(scores > 0, 0.3, 0.1)
     truth = plain_estimate("roc_auc", labels, scores)
     errors = []
     for _ in range(40):
-        known = np.where(rng.uniform(size=len(labels)) < chance, labels, np.nan)
-        found = estimate_with_labels("roc_auc", y, scores, known, weights=1 / chance)
+        known = np.where(rng.uniform(size=len(labels)) < probability, labels, np.nan)
+        found = estimate_with_labels("roc_auc", y, scores, known, weights=1 / probability)
         errors.append([found.value - truth, found.alone.value - truth])
     error = np.std(errors, axis=0) / np.sqrt(40)
     assert (np.abs(np.mean(errors, axis=0)) < 4 * error).all()

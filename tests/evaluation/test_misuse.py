@@ -14,7 +14,7 @@ from unbag.evaluation.measures import SCORERS, make_sample
 
 DATA = make_gaussian_bags(12, 20, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]
-CHANCES = 1 / (1 + np.exp(-SCORES))
+PROBABILITIES = 1 / (1 + np.exp(-SCORES))
 HARD = (SCORES > 0).astype(int)
 COST = {"cost": (1, 2)}
 
@@ -37,15 +37,15 @@ def test_predictions_and_probabilities_at_threshold_zero(function):
     with pytest.raises(ValueError, match=r"class labels.*decision_function\(X\)"):
         function(DATA.y, HARD)
     with pytest.raises(ValueError, match=r"probabilities do.*decision_function.*threshold=0.5 for"):
-        function(DATA.y, CHANCES)
+        function(DATA.y, PROBABILITIES)
 
 
 @calls(BY_THRESHOLD)
 def test_threshold_that_divides_them_is_fine(function):
     right = function(DATA.y, SCORES)
-    for given in (HARD, CHANCES):
+    for given in (HARD, PROBABILITIES):
         np.testing.assert_allclose(function(DATA.y, given, threshold=0.5), right)
-    both = np.column_stack([1 - CHANCES, CHANCES])
+    both = np.column_stack([1 - PROBABILITIES, PROBABILITIES])
     np.testing.assert_allclose(function(DATA.y, both), right)
 
 
@@ -53,7 +53,7 @@ def test_threshold_that_divides_them_is_fine(function):
 def test_predictions_have_no_order(function):
     with pytest.raises(ValueError, match=r"labels rank no rows; give model.decision_function\(X\)"):
         function(DATA.y, HARD)
-    function(DATA.y, CHANCES)
+    function(DATA.y, PROBABILITIES)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -63,12 +63,12 @@ def test_estimates_refuse_them_too(measure):
         with pytest.raises(ValueError, match=r"give model.decision_function"):
             function(measure, DATA.y, HARD, **options)
         with pytest.raises(ValueError, match=r"threshold=0.5 for probabilities"):
-            function(measure, DATA.y, CHANCES, **options)
+            function(measure, DATA.y, PROBABILITIES, **options)
         with pytest.raises(ValueError, match="does not take all of 'sample_weight'"):
             function(measure, DATA.y, SCORES, sample_weight=np.ones(240), **options)
     labels = DATA.labels.astype(float)
     with pytest.raises(ValueError, match=r"threshold=0.5 for probabilities"):
-        estimate_with_labels(measure, DATA.y, CHANCES, labels, **options)
+        estimate_with_labels(measure, DATA.y, PROBABILITIES, labels, **options)
 
 
 def test_area_and_risk_refuse_them_too():
@@ -76,7 +76,7 @@ def test_area_and_risk_refuse_them_too():
         with pytest.raises(ValueError, match="labels rank no rows"):
             function("roc_auc", DATA.y, HARD)
     with pytest.raises(ValueError, match="look like probabilities"):
-        metrics.estimate("corrected_risk", DATA.y, CHANCES)
+        metrics.estimate("corrected_risk", DATA.y, PROBABILITIES)
     with pytest.raises(ValueError, match=r"look like predictions.*decision_function"):
         plain_estimate("corrected_risk", DATA.y, HARD)
 

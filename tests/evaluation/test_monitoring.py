@@ -86,7 +86,7 @@ def test_a_line_is_that_of_weighted_least_squares():
 
 
 @pytest.mark.parametrize("direction", ["covariate_shift", "label_shift"])
-def test_variance_by_chance_is_what_bags_vary_by(direction):
+def test_sampling_variance_is_what_bags_vary_by(direction):
     """Σ z² over bags has the mean of its number, under the assumption of the line."""
     squares = []
     for seed in range(40):

@@ -47,7 +47,7 @@ def pure_bags(labels):
     return bag_target(bag, shares)
 
 
-# targets from which every label can be told
+# targets that determine every label
 PURE = {
     "plain labels": lambda labels: labels,
     "strings": lambda labels: np.array(["a", "b", "c"])[labels],
@@ -196,7 +196,7 @@ def test_only_the_order_of_the_scores_matters_for_the_area():
 
 SEPARATION = 1.5
 EXPECTED_LOSS = quad(lambda t: np.logaddexp(0, -t) * norm.pdf(t, SEPARATION / 2), -20, 20)[0]
-TRUTH = {
+EXACT_SCORES = {
     "area under the curve": (roc_auc_score, gaussian_auc(SEPARATION)),
     "balanced accuracy": (balanced_accuracy_score, 1 - gaussian_bayes_ber(SEPARATION)),
     "corrected risk": (corrected_risk, EXPECTED_LOSS),
@@ -219,12 +219,12 @@ def rates_at(threshold, y, scores):
 
 @pytest.mark.parametrize("bags", BAGS.values(), ids=BAGS)
 def test_estimates_average_to_the_truth_over_resampled_bags(bags):
-    estimates = {name: [] for name in TRUTH}
+    estimates = {name: [] for name in EXACT_SCORES}
     for seed in range(300):
         data = make_gaussian_bags(**bags, separation=SEPARATION, random_state=seed)
-        for name, (metric, _) in TRUTH.items():
+        for name, (metric, _) in EXACT_SCORES.items():
             estimates[name].append(metric(data.y, data.X[:, 0]))
-    for name, (_, truth) in TRUTH.items():
+    for name, (_, truth) in EXACT_SCORES.items():
         values = np.array(estimates[name])
         error = values.std(ddof=1) / np.sqrt(len(values))
         assert abs(values.mean() - truth) < 4 * error, name

@@ -235,8 +235,8 @@ def test_groups_of_a_bag_have_random_effects_of_their_own():
     rng, n_bags = np.random.default_rng(0), 80
     first = rng.integers(30, 270, n_bags)
     inside = np.column_stack([first, 300 - first])
-    chance = expit(np.array([-0.5, 0.7]) + 0.5 * rng.normal(size=(n_bags, 2)))
-    votes = rng.binomial(inside, chance)
+    probability = expit(np.array([-0.5, 0.7]) + 0.5 * rng.normal(size=(n_bags, 2)))
+    votes = rng.binomial(inside, probability)
     bag, group = np.indices((n_bags, 2)).reshape(2, -1)
     y = bag_target(bag, counts=votes.sum(axis=1)[bag], multiplicity=inside.ravel())
     X = pd.DataFrame({"group": KINDS[group]})

@@ -136,14 +136,14 @@ def test_proportions_are_spread_over_the_folds(shuffle):
     ],
     ids=["folds", "shuffled folds", "random"],
 )
-def test_proportions_are_spread_better_than_by_chance(splitter):
-    ours, chance = [], []
+def test_proportions_are_spread_better_than_at_random(splitter):
+    ours, random = [], []
     for seed in range(20):
         y = random_target(30, seed)
         ours.append(spread(folds(splitter, y), y))
         group = np.random.default_rng(seed).permutation(30)[y["bag"]] % 5
-        chance.append(spread([np.flatnonzero(group == k) for k in range(5)], y))
-    (our_off, our_range), (off, least) = np.mean(ours, axis=0), np.mean(chance, axis=0)
+        random.append(spread([np.flatnonzero(group == k) for k in range(5)], y))
+    (our_off, our_range), (off, least) = np.mean(ours, axis=0), np.mean(random, axis=0)
     assert our_off < 0.7 * off
     assert our_range > least
 
@@ -170,7 +170,7 @@ def test_folds_of_unequal_bags_have_similar_numbers_of_instances():
         assert np.ptp(sizes) < np.ptp(by_turns)
 
 
-def test_folds_without_shuffling_do_not_depend_on_chance_or_on_the_order_of_rows():
+def test_folds_without_shuffling_do_not_depend_on_random_numbers_or_on_the_order_of_rows():
     y = random_target()
     rows = np.random.default_rng(3).permutation(len(y))
     once, again, moved = folds(BagKFold(4), y), folds(BagKFold(4), y), folds(BagKFold(4), y[rows])

@@ -45,7 +45,7 @@ def test_few_bags_leave_weights_near_the_prior_however_large_they_are():
             assert expit(-np.sqrt(n_bags)) - 1e-9 <= worse < 0.5
 
 
-def test_models_that_are_equal_but_for_chance_stay_near_the_prior():
+def test_models_that_are_equal_up_to_noise_stay_near_the_prior():
     rng, shares = np.random.default_rng(0), []
     for _ in range(200):
         losses = rng.normal(size=(2, 400))
@@ -79,8 +79,10 @@ def test_scores_are_weighted_log_odds_at_one_class_prior(prior):
     models = [("one", LLPClassifier(kernel=None, class_prior="balanced")), QUICK[1]]
     model = LLPEnsembleClassifier(models, cv=3, class_prior=prior).fit(DATA.X, DATA.y)
     assert model.weights_.sum() == pytest.approx(1)
-    chances = [one.predict_proba(DATA.X, class_prior=prior)[:, 1] for one in model.estimators_]
-    log_odds = np.log(chances) - np.log1p(-np.array(chances))
+    probabilities = [
+        one.predict_proba(DATA.X, class_prior=prior)[:, 1] for one in model.estimators_
+    ]
+    log_odds = np.log(probabilities) - np.log1p(-np.array(probabilities))
     np.testing.assert_allclose(model.decision_function(DATA.X), model.weights_ @ log_odds)
 
 

@@ -65,7 +65,7 @@ def test_one_grouping_is_the_model_of_its_bags():
     X, _, y = draw(0)
     alone = linear().fit(X, y["by 0"])
     model = linear().fit(X, multi_grouping_target({"alone": y["by 0"]}))
-    # but for the dispersion and effects of bags, which cells that share rows have not
+    # except for dispersion and bag effects, which cells that share rows do not have
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=0.05)
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=0.03)
 

@@ -162,8 +162,8 @@ class TestTerms:
         level = rng.integers(30, size=len(X))
         effect = sd * rng.normal(size=30)
         bag = np.repeat(np.arange(n_bags), size)
-        chance = expit(-0.5 + X @ (1, -0.7, 0.4) + effect[level])
-        labels = rng.random(len(X)) < chance
+        probability = expit(-0.5 + X @ (1, -0.7, 0.4) + effect[level])
+        labels = rng.random(len(X)) < probability
         counts = np.bincount(bag, labels, n_bags)
         frame["site"] = pd.Categorical([f"s{i:02}" for i in level])
         frame["nothing"] = rng.choice([f"n{i}" for i in range(30)], size=len(X))

@@ -267,10 +267,10 @@ for name in ("unbag.torch", "unbag.models.neural"):
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    imported, *told = done.stdout.splitlines()
+    imported, *errors = done.stdout.splitlines()
     assert imported == "False"
-    assert len(told) == 2
-    assert all(f"torch: {install_command('torch')}" in sentence for sentence in told)
+    assert len(errors) == 2
+    assert all(f"torch: {install_command('torch')}" in sentence for sentence in errors)
 
 
 @pytest.mark.parametrize(

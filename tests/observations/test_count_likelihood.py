@@ -33,15 +33,15 @@ def all_of(bags, **settings):
 
 
 def enumerated(f, counts):
-    """−log Pr(K = k), and the chance of each class given k, from all labellings of a bag."""
+    """−log Pr(K = k), and the probability of each class given k, from all labellings of a bag."""
     outputs, n = f.shape
     p = softmax(f if outputs > 1 else np.concatenate([0 * f, f]), axis=0)
     labels = np.array(list(product(range(len(p)), repeat=n)))
     is_class = labels[:, None, :] == np.arange(len(p))[:, None]
     fits = (is_class.sum(axis=2) == counts).all(axis=1)
-    chance = p[labels[fits], np.arange(n)].prod(axis=1)
-    posterior = np.tensordot(chance, is_class[fits], 1) / chance.sum()
-    return -np.log(chance.sum()), posterior if outputs > 1 else posterior[1:], p[-outputs:]
+    probability = p[labels[fits], np.arange(n)].prod(axis=1)
+    posterior = np.tensordot(probability, is_class[fits], 1) / probability.sum()
+    return -np.log(probability.sum()), posterior if outputs > 1 else posterior[1:], p[-outputs:]
 
 
 def problem_of(n_classes):
@@ -89,11 +89,11 @@ def test_two_classes_are_those_of_an_enumeration(n, spread):
         np.testing.assert_allclose(n * by_saddle_point[0], expected, atol=0.04)
 
 
-# For three classes the saddle point is of the first order. It was found to be off by these at most,
-# in the value of a bag (by a third of it on average) and in the chances of its rows.
-@pytest.mark.parametrize(("spread", "off", "off_chance"), [(0.3, 0.09, 0.08), (3, 0.45, 0.15)])
+# For three classes the saddlepoint approximation is of the first order. It was found to be off by these at most,
+# in the value of a bag (by a third of it on average) and in the probabilities of its rows.
+@pytest.mark.parametrize(("spread", "off", "off_probability"), [(0.3, 0.09, 0.08), (3, 0.45, 0.15)])
 @pytest.mark.parametrize("n", [2, 4, 7])
-def test_three_classes_are_near_to_an_enumeration(n, spread, off, off_chance):
+def test_three_classes_are_near_to_an_enumeration(n, spread, off, off_probability):
     for seed in range(20):
         rng = np.random.default_rng([n, seed])
         f = spread * rng.normal(size=(3, n))
@@ -102,7 +102,7 @@ def test_three_classes_are_near_to_an_enumeration(n, spread, off, off_chance):
         expected, posterior, p = enumerated(f, counts)
         value, gradient = all_of(bags, exact_size=0).value_and_gradient(f[None], ONE)
         np.testing.assert_allclose(n * value[0], expected, atol=off)
-        np.testing.assert_allclose(n * gradient[0], p - posterior, atol=off_chance)
+        np.testing.assert_allclose(n * gradient[0], p - posterior, atol=off_probability)
 
 
 @pytest.mark.parametrize("spread", [0, 0.3, 3, 30])
@@ -117,9 +117,9 @@ def test_small_bags_of_several_classes_are_those_of_an_enumeration(n_classes, n,
         value, gradient = all_of(bags).value_and_gradient(f[None], ONE)
         np.testing.assert_allclose(n * value[0], expected, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(n * gradient[0], p - posterior, atol=1e-9)
-        chances = label_posteriors(f[None], bags)[0]
-        np.testing.assert_allclose(chances, posterior, atol=1e-9)
-        np.testing.assert_allclose(chances.sum(axis=0), 1, rtol=1e-12)
+        probabilities = label_posteriors(f[None], bags)[0]
+        np.testing.assert_allclose(probabilities, posterior, atol=1e-9)
+        np.testing.assert_allclose(probabilities.sum(axis=0), 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -151,9 +151,9 @@ def test_counts_a_little_off_are_those_of_whole_rows():
 def test_noise_weighs_all_counts_by_its_density(count):
     f, variance = np.random.default_rng(0).normal(scale=2, size=(1, 7)), 1.7**2
     bags = make_bags([7 - count, count], noise=1.7)
-    chances = np.exp([-enumerated(f, [7 - m, m])[0] for m in range(8)])
+    probabilities = np.exp([-enumerated(f, [7 - m, m])[0] for m in range(8)])
     density = np.exp(-((np.arange(8) - count) ** 2) / (2 * variance))
-    expected = -np.log(chances @ density / np.sqrt(1 + 2 * np.pi * variance))
+    expected = -np.log(probabilities @ density / np.sqrt(1 + 2 * np.pi * variance))
     exact, saddle_point = (
         all_of(bags, exact_size=size).value_and_gradient(f[None], ONE) for size in (16, 0)
     )
@@ -249,8 +249,8 @@ def test_three_classes_far_apart_leave_nothing_to_learn_or_everything(counts):
     counts = np.array(counts)
     wrong = np.maximum(counts - np.roll(counts, 1), 0).sum()
     assert len(labels) * value[1] == pytest.approx(1e4 * wrong, abs=20)
-    chances = label_posteriors(scores, bags)
-    np.testing.assert_allclose(chances.sum(axis=2), [counts] * 2, atol=1e-3)
+    probabilities = label_posteriors(scores, bags)
+    np.testing.assert_allclose(probabilities.sum(axis=2), [counts] * 2, atol=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6])

@@ -8,12 +8,12 @@ from scipy.stats import norm
 from unbag.observations.exact import weighed_counts
 
 
-def count_chances(p):
-    """Chances of the counts 0, ..., n of rows with chances p."""
-    chances = np.ones(1)
+def count_probabilities(p):
+    """Probabilities of the counts 0, ..., n of rows with probabilities p."""
+    probabilities = np.ones(1)
     for one in p:
-        chances = np.convolve(chances, [1 - one, one])
-    return chances
+        probabilities = np.convolve(probabilities, [1 - one, one])
+    return probabilities
 
 
 def draw(n, shape=(), spread=2.0):
@@ -21,11 +21,11 @@ def draw(n, shape=(), spread=2.0):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 16, 60])
-def test_every_count_has_the_chance_of_a_convolution(n):
+def test_every_count_has_the_probability_of_a_convolution(n):
     f = draw(n)
     final = np.eye(n + 1)
     mean, _ = weighed_counts(np.broadcast_to(f[:, None], (n, n + 1)), final, gradient=False)
-    np.testing.assert_allclose(mean, count_chances(expit(f)), rtol=1e-12)
+    np.testing.assert_allclose(mean, count_probabilities(expit(f)), rtol=1e-12)
     assert mean.sum() == pytest.approx(1, rel=1e-12)
 
 
@@ -35,9 +35,9 @@ def test_posteriors_are_those_of_leaving_one_row_out(n):
     f = draw(n)
     p, final = expit(f), np.eye(n + 1)
     _, gains = weighed_counts(np.broadcast_to(f[:, None], (n, n + 1)), final)
-    whole = count_chances(p)
+    whole = count_probabilities(p)
     for j in range(n):
-        others = np.concatenate([[0], count_chances(np.delete(p, j))])
+        others = np.concatenate([[0], count_probabilities(np.delete(p, j))])
         np.testing.assert_allclose(gains[j] + p[j], p[j] * others / whole, rtol=1e-9, atol=1e-12)
     # posteriors add up to the count
     np.testing.assert_allclose((gains + p[:, None]).sum(axis=0), np.arange(n + 1), atol=1e-9)
@@ -48,10 +48,10 @@ def test_weights_of_counts_are_averaged(count):
     n, f = 7, draw(7)
     p, density = expit(f), norm.pdf(np.arange(8), count, 1.3)
     mean, gains = weighed_counts(f, density)
-    whole = count_chances(p)
+    whole = count_probabilities(p)
     assert mean == pytest.approx(whole @ density, rel=1e-12)
     for j in range(n):
-        others = np.concatenate([[0], count_chances(np.delete(p, j))])
+        others = np.concatenate([[0], count_probabilities(np.delete(p, j))])
         posterior = p[j] * (others @ density) / (whole @ density)
         assert gains[j] == pytest.approx(posterior - p[j], rel=1e-9)
 
@@ -85,8 +85,8 @@ def test_gains_are_the_gradient_of_the_logarithm():
     np.testing.assert_allclose(gains, (np.log(up) - np.log(down)) / (2 * step), atol=1e-9)
 
 
-def test_extreme_odds_keep_small_chances():
-    """Nothing is subtracted: chances of 1e-300 are as exact as any."""
+def test_extreme_odds_keep_small_probabilities():
+    """Nothing is subtracted: probabilities of 1e-300 are as exact as any."""
     f = np.array([-340.0, -345.0, 700.0, 2e3])
     mean, gains = weighed_counts(f, np.eye(5)[3])
     assert mean == pytest.approx(np.exp(-340) + np.exp(-345), rel=1e-12)

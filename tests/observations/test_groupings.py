@@ -43,16 +43,18 @@ def observed(y):
 
 
 def enumerated(f, groupings):
-    """−log Pr of all counts, and the chance of each row to be positive given them."""
+    """−log Pr of all counts, and the probability of each row to be positive given them."""
     labels = np.array(list(product([0, 1], repeat=len(f))))
-    chance = np.where(labels, expit(f), expit(-f)).prod(axis=1)
+    probability = np.where(labels, expit(f), expit(-f)).prod(axis=1)
     for g in groupings:
         counts = np.stack([labels[:, g.index == cell].sum(axis=1) for cell in range(g.n_cells)])
         if g.variance.any():
-            chance *= norm.pdf(counts, g.counts[:, None], np.sqrt(g.variance[:, None])).prod(axis=0)
+            probability *= norm.pdf(counts, g.counts[:, None], np.sqrt(g.variance[:, None])).prod(
+                axis=0
+            )
         else:
-            chance *= (counts == g.counts[:, None]).all(axis=0)
-    return -np.log(chance.sum()), chance @ labels / chance.sum()
+            probability *= (counts == g.counts[:, None]).all(axis=0)
+    return -np.log(probability.sum()), probability @ labels / probability.sum()
 
 
 def numerical(value, f, step=1e-5):
@@ -71,7 +73,7 @@ def test_against_all_labellings_of_ten_rows():
         parts = [observed(y[name]).value_and_residual(f[None])[1][0] for name in y.dtype.names]
         added.append(expit(f) + sum(parts) - posterior)
         values.append(-value - exact)
-    # chances given all counts, in cells of three to five rows
+    # probabilities given all counts, in cells of three to five rows
     assert np.sqrt(np.mean(np.square(joint))) < 0.045
     assert np.sqrt(np.mean(np.square(added))) > 0.15
     # up to a constant, which depends on how many cells there are
@@ -86,7 +88,7 @@ def test_noisy_counts_against_all_labellings():
         groupings = counted(cells, labels, 0.7, rng)
         posterior = enumerated(f, groupings)[1]
         off.append(expit(f) - Margins(groupings).value_and_gradient(f)[1] - posterior)
-    # chances, in cells of three to five rows
+    # probabilities, in cells of three to five rows
     assert np.sqrt(np.mean(np.square(off))) < 0.035
 
 
@@ -112,10 +114,10 @@ def _exact_square(f, line, column, labels):
     """−log Pr of the margins of four blocks, from the distribution of the count of each block."""
     blocks = []
     for a, b in product([0, 1], repeat=2):
-        chances = np.ones(1)
+        probabilities = np.ones(1)
         for p in expit(f[(line == a) & (column == b)]):
-            chances = np.convolve(chances, [1 - p, p])
-        blocks.append(chances)
+            probabilities = np.convolve(probabilities, [1 - p, p])
+        blocks.append(probabilities)
     first, second = labels[line == 0].sum(), labels[line == 1].sum()
     left = labels[column == 0].sum()
     total = 0.0
@@ -131,7 +133,7 @@ def test_gradients_are_finite_differences(noise):
     rng = np.random.default_rng(3)
     cells, f, labels = draw(rng, 60, (6, 4, 3))
     groupings = [*counted(cells[:2], labels), *counted(cells[2:], labels, noise, rng)]
-    # rows of which the second grouping tells nothing
+    # rows on which the second grouping has no information
     every = np.ones(60, dtype=bool)
     groupings[1] = groupings[1].kept(every, np.arange(groupings[1].n_cells) > 0)
     margins = Margins(groupings)

@@ -209,11 +209,11 @@ def test_corrected_is_convex_agrees_with_second_differences_of_the_unbiased_loss
             if plus + minus >= 1:
                 continue
             # in units in which ℓ^κ has no denominator, so that one tolerance fits all
-            bends = [
+            curvatures = [
                 second_differences(corrected(loss, side, plus, minus, GRID)) * (1 - plus - minus)
                 for side in (-1, 1)
             ]
-            numerically = bool(np.min(bends) > -1e-12)
+            numerically = bool(np.min(curvatures) > -1e-12)
             assert loss.corrected_is_convex(plus, minus) == numerically, (plus, minus)
             answers.add(numerically)
     assert answers == ({True, False} if loss.convex else {False})
@@ -242,30 +242,30 @@ def test_zero_one_alone_is_not_for_training_and_has_no_slope_to_follow():
     assert all(np.any(loss.derivative(GRID)) for loss in LOSSES.values() if loss.trainable)
 
 
-# --- chances ------------------------------------------------------------------------------------
+# --- probabilities ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [n for n in MARGIN if LOSSES[n].gives_probabilities])
-@pytest.mark.parametrize("chance", [0.03, 0.4, 0.5, 0.88])
-def test_probability_is_the_chance_for_which_the_score_minimises_the_expected_loss(name, chance):
+@pytest.mark.parametrize("probability", [0.03, 0.4, 0.5, 0.88])
+def test_probability_is_that_for_which_the_score_minimises_the_expected_loss(name, probability):
     loss = LOSSES[name]
     t = np.linspace(-6, 6, 120001)
-    best = t[np.argmin(chance * loss.value(t) + (1 - chance) * loss.value(-t))]
-    np.testing.assert_allclose(loss.probability(np.array([best])), chance, atol=1e-4)
+    best = t[np.argmin(probability * loss.value(t) + (1 - probability) * loss.value(-t))]
+    np.testing.assert_allclose(loss.probability(np.array([best])), probability, atol=1e-4)
 
 
-def test_only_losses_that_estimate_a_chance_give_one():
+def test_only_losses_that_estimate_a_probability_give_one():
     without = {name for name in MARGIN if not LOSSES[name].gives_probabilities}
     assert without == {"hinge", "sigmoid", "ramp", "zero_one"}
 
 
-def test_softmax_probability_is_the_chance_for_which_the_scores_are_stationary():
+def test_softmax_probabilities_are_those_for_which_the_scores_are_stationary():
     scores = columns_of_scores(1, 4, 6)
     loss = SoftmaxLoss()
-    chance = loss.probability(scores)
-    np.testing.assert_allclose(chance.sum(axis=1), 1, rtol=1e-14)
-    assert (chance > 0).all()
-    np.testing.assert_allclose(loss.pull_back(scores, chance), 0, atol=1e-15)
+    probability = loss.probability(scores)
+    np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-14)
+    assert (probability > 0).all()
+    np.testing.assert_allclose(loss.pull_back(scores, probability), 0, atol=1e-15)
 
 
 # --- extremes -----------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def exact(function, t):
         (LOSSES["sigmoid"].value, lambda t: 1 / (1 + mpmath.exp(t))),
         (LOSSES["sigmoid"].derivative, lambda t: -mpmath.exp(t) / (1 + mpmath.exp(t)) ** 2),
     ],
-    ids=["logistic", "logistic slope", "logistic chance", "sigmoid", "sigmoid slope"],
+    ids=["logistic", "logistic slope", "logistic probability", "sigmoid", "sigmoid slope"],
 )
 def test_exponentials_keep_all_their_digits_however_small_or_large(compute, truth, dtype):
     t = np.array(PRECISE, dtype=dtype)
@@ -311,7 +311,7 @@ def test_logistic_keeps_all_digits_of_losses(dtype):
 
 
 def exact_softmax(scores):
-    """Losses and chances of one instance by mpmath."""
+    """Losses and probabilities of one instance by mpmath."""
     with mpmath.workdps(60):
         powers = [mpmath.exp(mpmath.mpf(float(s))) for s in scores]
         total = mpmath.log(mpmath.fsum(powers))
@@ -336,7 +336,7 @@ def exact_softmax(scores):
 def test_softmax_is_right_to_the_rounding_of_its_scores(scores, dtype):
     scores = np.array(scores, dtype=dtype)
     losses = SoftmaxLoss().losses(scores[None, :, None])
-    truth, chances = exact_softmax(scores)
+    truth, probabilities = exact_softmax(scores)
     eps = np.finfo(dtype).eps
     size = max(1.0, float(np.abs(scores).max()))
     np.testing.assert_allclose(losses[0, :, 0], truth, rtol=4 * eps, atol=4 * eps * size)
@@ -345,7 +345,7 @@ def test_softmax_is_right_to_the_rounding_of_its_scores(scores, dtype):
         weights[0, c] = 1
         np.testing.assert_allclose(
             SoftmaxLoss().pull_back(scores[None, :, None], weights)[0, :, 0],
-            chances - np.eye(3)[c],
+            probabilities - np.eye(3)[c],
             rtol=8 * eps,
             atol=8 * eps,
         )

@@ -1,4 +1,4 @@
-"""The saddle point: its tilt solves its equation, and its chances are near to the exact ones."""
+"""The saddlepoint approximation: its tilt solves its equation, and its probabilities are near to the exact ones."""
 
 import numpy as np
 import pytest
@@ -18,24 +18,24 @@ SIZES = np.array([1, 2, 3, 8, 17, 64, 300])
 
 def exact_loss(f, k):
     """−log Pr(K = k) of bags (columns, rows) of two classes, by convolution in logarithms."""
-    log_chances = np.zeros((len(f), 1))
+    log_probabilities = np.zeros((len(f), 1))
     nothing = np.full((len(f), 1), -np.inf)
     for up, down in zip(-np.logaddexp(0, -f.T), -np.logaddexp(0, f.T), strict=True):
-        log_chances = np.logaddexp(
-            np.hstack([log_chances, nothing]) + down[:, None],
-            np.hstack([nothing, log_chances]) + up[:, None],
+        log_probabilities = np.logaddexp(
+            np.hstack([log_probabilities, nothing]) + down[:, None],
+            np.hstack([nothing, log_probabilities]) + up[:, None],
         )
-    return -log_chances[:, k]
+    return -log_probabilities[:, k]
 
 
 def found_tilt(f, k, n, S):
-    """The tilts, and the number of looks that it took."""
+    """The tilts, and the number of steps that it took."""
     rows, search = Segments(n), TiltSearch(k, n.astype(float), S, len(f))
-    for looks in range(1, 101):  # noqa: B007
+    for steps in range(1, 101):  # noqa: B007
         q, left = tilted_probabilities(np.exp(f), rows, search.tilt)
         if search.found(rows.sum(q), rows.sum(q * left), 1e-9):
             break
-    return search.tilt, looks
+    return search.tilt, steps
 
 
 # --- the tilt -----------------------------------------------------------------------------------
@@ -49,10 +49,10 @@ def test_tilt_of_two_classes_solves_its_equation(where, spread):
     k = {"first": np.ones(len(sizes)), "last": sizes - 1.0}.get(where)
     k = sizes * where if k is None else k
     f = np.clip(spread * rng.normal(size=(3, sizes.sum())), -LARGEST_SCORE, LARGEST_SCORE)
-    tilt, looks = found_tilt(f, k, sizes, np.zeros(len(sizes)))
+    tilt, steps = found_tilt(f, k, sizes, np.zeros(len(sizes)))
     mean = Segments(sizes).sum(expit(f + np.repeat(tilt, sizes, axis=1)))
     np.testing.assert_allclose(mean, np.tile(k, (3, 1)), atol=1e-7)
-    assert looks <= (10 if spread <= 1 else 50)
+    assert steps <= (10 if spread <= 1 else 50)
 
 
 @pytest.mark.parametrize("spread", [0.1, 1, 5, 30, 150])
@@ -146,7 +146,7 @@ def test_two_of_several_classes_have_the_first_order(counts, spread):
 @pytest.mark.parametrize("spread", [0.3, 3.0, 300.0])
 @pytest.mark.parametrize("counts", [[3, 0, 2, 4], [0, 0, 5, 1], [0, 6, 0, 0]])
 def test_classes_of_count_zero_are_left_out(counts, spread):
-    """The chance that no row is of these classes, times that of the others' counts."""
+    """The probability that no row is of these classes, times that of the others' counts."""
     f, k, real, S = one_bag(counts, spread)
     value, gradient = several_class_loss(f, k, real, S)
     kept = np.flatnonzero(counts)

@@ -21,18 +21,18 @@ from unbag.paper.weights import bag_weights
 
 TRAINABLE = [name for name, loss in LOSSES.items() if loss.trainable]
 PRIORS = ["balanced", "empirical", [0.2, 0.8]]
-BEND = 0.1
+HALF_WIDTH = 0.1
 
 every_loss = pytest.mark.parametrize("name", TRAINABLE)
 both_corrections = pytest.mark.parametrize("correction", ["nonnegative", "none"])
 every_prior = pytest.mark.parametrize("prior", PRIORS, ids=["balanced", "empirical", "given"])
 
 
-def bent(risk):
+def h(risk):
     """h: nothing up to −s, a parabola in between, the risk itself from s on."""
-    if risk <= -BEND:
+    if risk <= -HALF_WIDTH:
         return 0.0
-    return risk if risk >= BEND else (risk + BEND) ** 2 / (4 * BEND)
+    return risk if risk >= HALF_WIDTH else (risk + HALF_WIDTH) ** 2 / (4 * HALF_WIDTH)
 
 
 def naive_class_risk(W, bags, loss, scores, c):
@@ -48,8 +48,8 @@ def naive_value(W, bags, loss, prior, correction, scores):
     total = 0.0
     for c in range(bags.n_classes):
         risk = naive_class_risk(W, bags, loss, scores, c)
-        bends = correction == "nonnegative" and min(W[:, c]) < 0
-        total += prior[c] * (bent(risk) if bends else risk)
+        is_curved = correction == "nonnegative" and min(W[:, c]) < 0
+        total += prior[c] * (h(risk) if is_curved else risk)
     return total
 
 
@@ -94,11 +94,11 @@ def some_scores(bags, weights, problem, n_outputs):
 
 
 def assert_all_kinds(risks):
-    """Class risks in the flat, the bent and the straight part of h."""
-    assert (risks < -BEND).any()
-    assert ((risks > -BEND) & (risks < 0)).any()
-    assert ((risks > 0) & (risks < BEND)).any()
-    assert (risks > BEND).any()
+    """Class risks in the flat, the curved and the straight part of h."""
+    assert (risks < -HALF_WIDTH).any()
+    assert ((risks > -HALF_WIDTH) & (risks < 0)).any()
+    assert ((risks > 0) & (risks < HALF_WIDTH)).any()
+    assert (risks > HALF_WIDTH).any()
 
 
 PROBLEM = np.arange(60) % 3
@@ -217,14 +217,14 @@ def test_a_bag_of_weight_zero_is_a_bag_that_is_not_there(correction):
     assert not np.delete(gradient, rows, axis=2).any()
 
 
-# --- the bend -----------------------------------------------------------------------------------
+# --- the curve ----------------------------------------------------------------------------------
 
 # Two bags, with one score for all of each: the hinge loss makes R_c a straight line in either.
 PAIR = make_bags([[3, 1], [1, 3]])
 
 
 def along_a_line(c, correction):
-    """R_c and its bent version along a line of scores, with the slope of both."""
+    """R_c and h(R_c) along a line of scores, with the slope of both."""
     side = 2 * c - 1
     # the bag with the smaller share of the class, whose weight is negative
     other = PAIR.index == 1 - c
@@ -246,14 +246,14 @@ def test_bend_is_flat_then_a_parabola_then_the_risk_itself(c):
     np.testing.assert_array_equal(risk, straight)
     np.testing.assert_allclose(plain, risk, atol=1e-13)
     assert_all_kinds(risk)
-    np.testing.assert_allclose(value, [bent(r) for r in risk], atol=1e-14)
-    below = risk < -BEND - 1e-12
+    np.testing.assert_allclose(value, [h(r) for r in risk], atol=1e-14)
+    below = risk < -HALF_WIDTH - 1e-12
     assert not value[below].any()
     assert not slope[below].any()
-    above = risk > BEND
+    above = risk > HALF_WIDTH
     np.testing.assert_allclose(value[above], risk[above], rtol=1e-12)
     np.testing.assert_allclose(slope[above], plain_slope[above], rtol=1e-12)
-    inside = np.abs(risk) < BEND - 1e-6
+    inside = np.abs(risk) < HALF_WIDTH - 1e-6
     assert (value[inside] > np.maximum(risk[inside], 0)).all()
 
 
@@ -264,17 +264,17 @@ def test_bend_has_neither_jumps_nor_kinks(c):
     order = np.argsort(risk)
     steps = np.diff(risk[order])
     assert steps.min() > 0
-    # h rises by at most the risk, and h' by at most 1/2s of it, wherever one looks
+    # h rises by at most the risk, and h' by at most 1/2s of it, everywhere
     rise = np.diff(value[order]) / steps
     assert rise.min() > -1e-9
     assert rise.max() < 1 + 1e-9
-    bend = np.diff((slope / plain_slope)[order]) / steps
-    assert bend.min() > -1e-9
-    assert bend.max() < 1 / (2 * BEND) + 1e-6
+    curvature = np.diff((slope / plain_slope)[order]) / steps
+    assert curvature.min() > -1e-9
+    assert curvature.max() < 1 / (2 * HALF_WIDTH) + 1e-6
 
 
 def test_classes_are_bent_one_by_one_and_problem_by_problem():
-    """Only classes with a negative weight, of the same problem, are bent."""
+    """Only classes with a negative weight, of the same problem, are curved."""
     pure = np.eye(2)
     mixed = bag_weights(PAIR)
     half = np.array([[1.5, 0.0], [-0.5, 1.0]])
@@ -285,12 +285,12 @@ def test_classes_are_bent_one_by_one_and_problem_by_problem():
     scores = np.where(bags.index == 1, 0.98, -0.97)[None, None].repeat(3, axis=0)
     risks = risk.class_risks(scores, problem)
     value = risk.value(scores, problem)
-    assert (risks[0] < BEND).all()
+    assert (risks[0] < HALF_WIDTH).all()
     assert value[0] == pytest.approx(risks[0].mean())
-    assert (risks[1:, 0] < -BEND).all()
-    assert value[1] == pytest.approx((bent(risks[1, 0]) + bent(risks[1, 1])) / 2)
+    assert (risks[1:, 0] < -HALF_WIDTH).all()
+    assert value[1] == pytest.approx((h(risks[1, 0]) + h(risks[1, 1])) / 2)
     assert value[2] == pytest.approx((0 + risks[2, 1]) / 2)
-    assert risks[2, 1] < BEND
+    assert risks[2, 1] < HALF_WIDTH
 
 
 @both_corrections
@@ -303,7 +303,7 @@ def test_on_labels_the_risk_is_the_balanced_log_loss(correction, n_classes):
     loss = get_loss("logistic", n_classes)
     truth = np.eye(n_classes)[labels].T
     columns = []
-    # the last columns fit so well that all class risks are far below the bend
+    # the last columns fit so well that all class risks are far below the curve
     for strength in (0, 1, 4, 9):
         noise = rng.normal(size=(n_classes, len(labels)))
         columns.append(strength * truth + 0.3 * noise)
@@ -312,11 +312,11 @@ def test_on_labels_the_risk_is_the_balanced_log_loss(correction, n_classes):
     W = bag_weights(bags)
     risk = CorrectedRisk(W, bags, loss, np.full(n_classes, 1 / n_classes), correction)
     found = risk.value(scores, np.zeros(4, dtype=np.intp))
-    chance = SoftmaxLoss().probability(full)
+    probability = SoftmaxLoss().probability(full)
     weight = (1 / np.bincount(labels))[labels]
-    expected = [log_loss(labels, p.T, sample_weight=weight) for p in chance]
+    expected = [log_loss(labels, p.T, sample_weight=weight) for p in probability]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    assert found[-1] < BEND / 10
+    assert found[-1] < HALF_WIDTH / 10
 
 
 @pytest.mark.parametrize(

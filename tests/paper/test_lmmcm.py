@@ -152,7 +152,7 @@ def test_every_bag_has_a_positive_weight_at_the_pooled_shares(data, noise, bag_m
 
 
 def test_pooled_risk_is_logistic_regression_on_stretched_shares():
-    """At the pooled shares an instance has the soft label q + μ(γ − q), which may leave [0, 1]."""
+    """At the overall class prior an instance has the soft label q + μ(γ − q), which may leave [0, 1]."""
     model = LMMCMClassifier(1e-2, kernel="linear", training_prior="pooled", tol=1e-9)
     model.fit(DATA.X, DATA.y)
     share = DATA.y["proportion"]
@@ -165,7 +165,7 @@ def test_pooled_risk_is_logistic_regression_on_stretched_shares():
 
     best = minimize(loss, np.zeros(DATA.X.shape[1] + 1), tol=1e-12).x
     np.testing.assert_allclose(model.coef_[0], best[:-1], atol=1e-4)
-    # moved from the pooled shares to equal ones
+    # moved from the overall class prior to equal ones
     np.testing.assert_allclose(model.intercept_[0], best[-1] - np.log(mean / (1 - mean)), atol=1e-4)
 
 

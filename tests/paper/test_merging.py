@@ -308,7 +308,7 @@ def test_default_merge_size_and_the_number_of_blocks_pass_every_bound():
     assert (np.diff(blocks) > 0).all()
     assert size[-1] > 1e5
     assert blocks[-1] > 1e5
-    # N = O(K^β) with β = 2, which the theorem needs besides
+    # N = O(K^β) with β = 2, which the theorem needs as well
     assert (n_bags / 2 <= size.astype(float) ** 2).all()
 
 

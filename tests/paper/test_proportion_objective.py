@@ -47,13 +47,15 @@ def naive_divergence(divergence, share, proportions):
 def naive_value(divergence, weights, bags, scores):
     """The definition as a loop over bags, for the scores of one column."""
     positive = expit(scores[0])
-    chance = np.stack([1 - positive, positive]) if len(scores) == 1 else softmax(scores, axis=0)
+    probability = (
+        np.stack([1 - positive, positive]) if len(scores) == 1 else softmax(scores, axis=0)
+    )
     total = 0.0
     for i in range(bags.n_bags):
         rows = np.flatnonzero(bags.index == i)
         # a row of known label is a bag of its own
         for part in rows[:, None] if bags.labelled[i] else [rows]:
-            share = chance[:, part].mean(axis=1)
+            share = probability[:, part].mean(axis=1)
             weight = weights[i, 0] * len(part) / len(rows)
             total += weight * naive_divergence(divergence, share, bags.proportions[i])
     return total
@@ -179,16 +181,16 @@ def test_labels_give_log_loss_and_brier_score(n_classes):
     scores = some_scores(bags)[-1:]
     weights = np.repeat((bags.sizes / 40)[:, None], n_classes, axis=1)
     positive = expit(scores[0, 0])
-    chance = (
+    probability = (
         np.column_stack([1 - positive, positive])
         if n_classes == 2
         else softmax(scores[0], axis=0).T
     )
     loss = get_loss("logistic", n_classes)
     found = {d: ProportionRisk(weights, bags, loss, d).value(scores, ONE)[0] for d in DIVERGENCES}
-    assert found["cross_entropy"] == pytest.approx(log_loss(labels, chance))
+    assert found["cross_entropy"] == pytest.approx(log_loss(labels, probability))
     truth = np.eye(n_classes)[labels]
-    assert found["squared"] == pytest.approx(((chance - truth) ** 2).sum(axis=1).mean() / 2)
+    assert found["squared"] == pytest.approx(((probability - truth) ** 2).sum(axis=1).mean() / 2)
     if n_classes == 2:
         assert found["squared"] == pytest.approx(brier_score_loss(labels, positive))
 

@@ -112,7 +112,7 @@ def test_pairs_of_merged_bags_with_contrast_between_blocks_only(merge, labels):
 
 @pytest.mark.parametrize("merge", MERGERS)
 def test_pairs_of_merged_bags_do_not_live_on_rounding(merge):
-    """Two blocks of one mixture each, whose large bags are equal but for the last digit."""
+    """Two blocks of one mixture each, whose large bags are equal up to the last digit."""
     sizes = np.array([21, 25, 38, 29, 26, 22, 23, 37])
     shares = np.repeat([0.8158535541215322, 0.002738500170148095], 4)
     bag = np.repeat(np.arange(8), sizes)

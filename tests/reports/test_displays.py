@@ -31,7 +31,7 @@ from unbag.reports.drawing import draw_svg
 
 DATA = make_gaussian_bags(n_bags=20, bag_size=40, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]
-CHANCE = 1 / (1 + np.exp(-2 * SCORES))
+PROBABILITY = 1 / (1 + np.exp(-2 * SCORES))
 
 
 def make_displays(data, *, draws=50):
@@ -191,8 +191,8 @@ def test_with_three_classes_means_are_drawn_over_what_is_expected():
 
 
 def test_with_labels_reliability_counts():
-    display = CalibrationDisplay.from_data(DATA.labels, CHANCE, n_bins=4)
-    place = np.searchsorted(np.quantile(CHANCE, [0.25, 0.5, 0.75]), CHANCE)
+    display = CalibrationDisplay.from_data(DATA.labels, PROBABILITY, n_bins=4)
+    place = np.searchsorted(np.quantile(PROBABILITY, [0.25, 0.5, 0.75]), PROBABILITY)
     shares = [DATA.labels[place == k].mean() for k in range(4)]
     np.testing.assert_allclose(display.frame()["observed"], shares)
 

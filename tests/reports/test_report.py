@@ -126,7 +126,7 @@ def test_the_truth_is_shown_with_the_estimates(report):
     assert table.header[-1] == "With the labels"
 
 
-# --- effects of bags ----------------------------------------------------------------------------
+# --- bag effects --------------------------------------------------------------------------------
 
 
 def findings(report, key):
@@ -134,7 +134,7 @@ def findings(report, key):
 
 
 def shops(effect, n_bags=60, size=60):
-    """Rows that keep their odds, up to an effect of their bag on the log-odds."""
+    """Covariate shift, up to a bag effect on the log-odds."""
     rng = np.random.default_rng(0)
     bag = np.repeat(np.arange(n_bags), size)
     X = rng.normal(size=(len(bag), 2)) + rng.normal(size=(n_bags, 2))[bag]

@@ -12,7 +12,7 @@ from unbag import bag_target
 from unbag.tables import make_classifier
 
 N_BAGS, SIZE = 40, 25
-# Largest difference of log-odds, of which the standard deviation is 1.3. Rounding, but for the order of
+# Largest difference of log-odds, of which the standard deviation is 1.3. Rounding, except for the order of
 # rows with a kernel: its landmarks are drawn from rows as they come.
 ROUNDING, LANDMARKS = 1e-8, 0.02
 

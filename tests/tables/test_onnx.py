@@ -82,10 +82,10 @@ def run(graph, inputs):
 
 
 def check_same(graph, inputs, model, X, atol=1e-5):
-    labels, scores, chances = run(graph, inputs)
+    labels, scores, probabilities = run(graph, inputs)
     np.testing.assert_array_equal(labels, model.predict(X))
     np.testing.assert_allclose(scores, model.decision_function(X), atol=atol)
-    np.testing.assert_allclose(chances, model.predict_proba(X), atol=atol)
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=atol)
 
 
 def changed(table):

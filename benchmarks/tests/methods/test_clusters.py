@@ -19,7 +19,7 @@ def make_clusters(n_bags=20, size=40, n_clusters=3, random_state=0):
     return bag, cluster, rng
 
 
-def test_chances_are_those_of_bounded_least_squares():
+def test_probabilities_are_those_of_bounded_least_squares():
     bag, cluster, rng = make_clusters()
     share = rng.uniform(size=20)
     bags = check_bag_target(bag_target(bag, share[bag]))

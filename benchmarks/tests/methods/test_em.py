@@ -73,7 +73,7 @@ def soft_label_fit(estimator, X, y):
 def test_pure_bags_give_the_inner_classifier_itself(estimator):
     X, _, labels = make_data()
     estimator = clone(estimator).set_params(random_state=3)
-    chance = clone(estimator).fit(X, labels, sample_weight=np.ones(len(X))).predict_proba(X)
+    probability = clone(estimator).fit(X, labels, sample_weight=np.ones(len(X))).predict_proba(X)
     shift = logit(labels.mean())
     names = np.array(["no", "yes"])[labels]
     pure = bag_target(labels, labels)
@@ -81,26 +81,26 @@ def test_pure_bags_give_the_inner_classifier_itself(estimator):
         model = EMClassifier(estimator).fit(X, y)
         assert model.n_iter_ == 1
         assert model.converged_
-        np.testing.assert_array_equal(model.estimator_.predict_proba(X), chance)
-        expected = logit(np.clip(chance[:, 1], 1e-9, 1 - 1e-9))
+        np.testing.assert_array_equal(model.estimator_.predict_proba(X), probability)
+        expected = logit(np.clip(probability[:, 1], 1e-9, 1 - 1e-9))
         np.testing.assert_allclose(model.decision_function(X), expected)
         balanced = EMClassifier(estimator, class_prior="balanced").fit(X, y)
         np.testing.assert_allclose(balanced.decision_function(X), expected - shift)
         # at the shares it was trained at, the probabilities are those of the inner classifier
         again = model.predict_proba(X, [1 - labels.mean(), labels.mean()])
-        np.testing.assert_allclose(again, chance, atol=1e-8)
+        np.testing.assert_allclose(again, probability, atol=1e-8)
     assert set(EMClassifier(estimator).fit(X, names).predict(X)) == {"no", "yes"}
 
 
 def test_pure_bags_of_three_classes_give_the_inner_classifier_itself():
     X, labels = THREE.X, THREE.labels
     inner = LogisticRegression().fit(X, labels, sample_weight=np.ones(len(X)))
-    chance, shares = inner.predict_proba(X), np.bincount(labels) / len(labels)
+    probability, shares = inner.predict_proba(X), np.bincount(labels) / len(labels)
     for y in (labels, bag_target(labels, np.eye(3)[labels])):
         model = EMClassifier().fit(X, y)
         assert model.n_iter_ == 1
-        np.testing.assert_allclose(model.estimator_.predict_proba(X), chance, atol=1e-12)
-        np.testing.assert_allclose(model.predict_proba(X, shares), chance, atol=1e-6)
+        np.testing.assert_allclose(model.estimator_.predict_proba(X), probability, atol=1e-12)
+        np.testing.assert_allclose(model.predict_proba(X, shares), probability, atol=1e-6)
         np.testing.assert_array_equal(model.label_posteriors_, np.eye(3)[labels])
 
 
@@ -117,12 +117,12 @@ def test_every_step_increases_the_likelihood(sampling):
 def test_likelihood_is_that_of_sums_of_independent_labels(sampling):
     X, y, _ = make_data(sampling, n=300)
     model = EMClassifier(EXACT, cv=None).fit(X, y)
-    chance = model.estimator_.predict_proba(X)[:, 1]
+    probability = model.estimator_.predict_proba(X)[:, 1]
     total = 0.0
     for bag in np.unique(y["bag"]):
         rows = y["bag"] == bag
         counts = np.ones(1)
-        for p in chance[rows]:
+        for p in probability[rows]:
             counts = np.convolve(counts, [1 - p, p])
         total += np.log(counts[round(rows.sum() * y["proportion"][rows][0])])
     assert model.log_likelihood_path_.max() == pytest.approx(total / len(y))
@@ -132,9 +132,9 @@ def test_densities_of_the_classes_integrate_to_one():
     X, y, _ = make_data("mixed")
     model = EMClassifier(EXACT, cv=None).fit(X, y)
     share = y["proportion"].mean()
-    chance = model.estimator_.predict_proba(X)[:, 1]
+    probability = model.estimator_.predict_proba(X)[:, 1]
     assert model.label_posteriors_.mean() == pytest.approx(share, abs=1e-12)
-    assert chance.mean() == pytest.approx(share, abs=1e-6)
+    assert probability.mean() == pytest.approx(share, abs=1e-6)
     np.testing.assert_allclose(model.empirical_prior_, [1 - share, share])
 
 
@@ -148,7 +148,7 @@ def test_ends_where_the_gradient_of_the_likelihood_vanishes():
 
 
 def slope_of_likelihood(y):
-    """Gradient of the count likelihood by scores (outputs, instances) at the pooled shares."""
+    """Gradient of the count likelihood by scores (outputs, instances) at the overall class prior."""
     bags = check_bag_target(y)
     likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
     zero = np.zeros(1, dtype=int)
@@ -161,7 +161,7 @@ def test_three_classes_end_where_the_gradient_vanishes():
     slope = slope_of_likelihood(y)
     at_shares = model.decision_function(X).T
     at_end, at_start = slope(at_shares), slope(np.zeros((3, len(X))))
-    # nearly, as probabilities by the saddle point are brought into [0, 1]
+    # nearly, as probabilities by the saddlepoint approximation are brought into [0, 1]
     assert np.abs(at_end @ X).max() < 0.02 * np.abs(at_start @ X).max()
     # and says which class is which, nearly as well as labels would
     by_labels = EMClassifier(EXACT).fit(X, THREE.labels)
@@ -210,7 +210,7 @@ def test_finds_the_ratio_of_the_densities_whatever_the_proportions(labelled):
 
 
 def test_noisy_counts_are_weighed_by_their_noise():
-    """Rows keep their odds 2x, and bags differ in who is in them; counts are off by ±2."""
+    """Covariate shift with log-odds 2x; counts are off by ±2."""
     rng = np.random.default_rng(0)
     x = 0.7 * rng.normal(size=(400, 1)) + rng.normal(size=(400, 10))
     counts = (rng.uniform(size=x.shape) < expit(2 * x - 1)).sum(axis=1)
@@ -219,9 +219,9 @@ def test_noisy_counts_are_weighed_by_their_noise():
     y = bag_target(bag, counts=noisy[bag], noise=2.0)
     assert (y["proportion"] < 0).any()
     X = x.reshape(-1, 1)
-    told = EMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
-    assert told.estimator_.coef_[0, 0] == pytest.approx(2, abs=0.25)
-    assert told.estimator_.intercept_[0] == pytest.approx(-1, abs=0.25)
+    declared = EMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
+    assert declared.estimator_.coef_[0, 0] == pytest.approx(2, abs=0.25)
+    assert declared.estimator_.intercept_[0] == pytest.approx(-1, abs=0.25)
     untold = bag_target(bag, counts=np.clip(np.round(noisy), 0, 10)[bag])
     untold = EMClassifier(EXACT, cv=None).fit(X, untold)
     assert abs(untold.estimator_.coef_[0, 0] - 2) > 0.5

@@ -130,15 +130,15 @@ def test_bags_that_are_all_alike_say_nothing():
 
 
 def test_the_truth_is_best_where_labels_are_drawn_from_the_shares():
-    """The mean gradient over all rows there can be vanishes at the log-odds at pooled shares."""
+    """The mean gradient over all rows there can be vanishes at the log-odds at the overall class prior."""
     shares, kinds = np.array([0.1, 0.4, 0.8]), np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]])
     bag, kind = (x.reshape(-1) for x in np.meshgrid(range(3), range(3), indexing="ij"))
     bags = check_bag_target(bag_target(bag, shares[bag]))
     q = shares.mean()
-    chance = (1 - shares[bag]) * kinds[0, kind] + shares[bag] * kinds[1, kind]
+    probability = (1 - shares[bag]) * kinds[0, kind] + shares[bag] * kinds[1, kind]
     f = np.log(kinds[1, kind] / kinds[0, kind]) + logit(q)
     likelihood = ForwardLikelihood(np.ones(3, dtype=bool), bags)
-    slope = likelihood.value_and_gradient(f[None, None], ONE)[1][0, 0] * chance
+    slope = likelihood.value_and_gradient(f[None, None], ONE)[1][0, 0] * probability
     np.testing.assert_allclose(np.bincount(kind, slope), 0, atol=1e-16)
 
 
@@ -161,7 +161,7 @@ def test_noisy_shares_are_shrunken_to_what_is_to_be_expected():
     scores = np.random.default_rng(0).normal(size=(1, 1, 8))
     both = np.ones(2, dtype=bool)
     slopes = ForwardLikelihood(both, noisy).value_and_gradient(scores, ONE)[1][0, 0]
-    # the pooled share is that of the noisy ones
+    # the overall class prior is that of the noisy ones
     odds = np.exp(scores[0, 0]) * (shares[:, 1] / shares[:, 0])[noisy.index] * 0.55 / 0.45
     np.testing.assert_allclose(8 * slopes, expit(scores[0, 0]) - odds / (1 + odds), atol=1e-6)
 

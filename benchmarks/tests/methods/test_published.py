@@ -43,9 +43,9 @@ def test_every_method_learns(method):
     alphas = (1.0, 1e-2) if method.startswith("easyllp") else FEW["alphas"]
     model = fitted(method, alphas=alphas)
     assert (model.predict(DATA.X) == DATA.labels).mean() > 0.83
-    chance = model.predict_proba(DATA.X)[:, 1]
+    probability = model.predict_proba(DATA.X)[:, 1]
     np.testing.assert_allclose(model.class_prior_[1], DATA.labels.mean())
-    assert abs(chance.mean() - DATA.labels.mean()) < 0.1
+    assert abs(probability.mean() - DATA.labels.mean()) < 0.1
 
 
 @pytest.mark.parametrize("method", sorted(set(LEARN) - TWO_CLASSES))

@@ -167,8 +167,8 @@ class TestResidualSpread:
         """E(y − p)² + (n − 1) Var(γ) (1 − (p̄₊ − p̄₋))², within four standard errors."""
         rng, n, n_bags = np.random.default_rng(3), 32, 4000
         for vary in (False, True):
-            chance = rng.uniform(0, 0.5, n_bags) if vary else np.full(n_bags, 0.25)
-            y = rng.uniform(size=(n_bags, n)) < chance[:, None]
+            probability = rng.uniform(0, 0.5, n_bags) if vary else np.full(n_bags, 0.25)
+            y = rng.uniform(size=(n_bags, n)) < probability[:, None]
             f = rng.normal(loc=np.where(y, 0.5, -1.5), scale=1.0)
             p, gamma = expit(f), y.mean(axis=1)
             bags = check_bag_target(
@@ -176,7 +176,7 @@ class TestResidualSpread:
             )
             spread = ResidualSpread(np.ones((1, n_bags), dtype=bool), bags, factor=n)
             value = spread.value(f.reshape(1, 1, -1), ONE)[0]
-            between = np.var(chance) * (1 - (p[y].mean() - p[~y].mean())) ** 2
+            between = np.var(probability) * (1 - (p[y].mean() - p[~y].mean())) ** 2
             expected = np.mean((y - p) ** 2) + (n - 1) * between
             r = gamma - p.mean(axis=1)
             error = np.std(n * (r - r.mean()) ** 2) / np.sqrt(n_bags)
@@ -228,7 +228,7 @@ class TestAssignment:
                 plan /= plan.sum(axis=0)
             np.testing.assert_allclose(found[own], plan[1], atol=1e-9)
 
-    def test_transport_is_the_saddle_point_without_the_chance_to_hit_the_mean(self):
+    def test_transport_is_the_saddle_point_without_the_probability_to_hit_the_mean(self):
         bags = make_bags([[30, 10], [25, 15]])
         f = some_scores(bags)[0]
         transport = AssignmentRisk(problems(bags)[:1], bags, "transport").value(f[None], ONE)[0]
@@ -255,8 +255,8 @@ class TestCountMoments:
         subsets = list(combinations(p, r))
         for some in subsets:
             for labels in product((0, 1), repeat=r):
-                chance = [q if y else 1 - q for q, y in zip(some, labels, strict=True)]
-                found[sum(labels)] += np.prod(chance)
+                probability = [q if y else 1 - q for q, y in zip(some, labels, strict=True)]
+                found[sum(labels)] += np.prod(probability)
         return found / len(subsets)
 
     def test_moments_by_enumeration(self):
@@ -273,7 +273,7 @@ class TestCountMoments:
                 expected -= (known[some] @ np.log(self.drawn(p, r)[some])) / order / 2
         np.testing.assert_allclose(moments.value(f[None], ONE)[0], expected, rtol=1e-9)
 
-    def test_order_one_is_the_cross_entropy_of_mean_chances(self):
+    def test_order_one_is_the_cross_entropy_of_mean_probabilities(self):
         bags = BAGS[2]
         sizes = np.repeat((bags.sizes / bags.sizes.sum())[:, None], 2, axis=1)
         risk = ProportionRisk(sizes, bags, get_loss("logistic"), "cross_entropy")
@@ -301,13 +301,13 @@ class TestCountMoments:
         f = 2 * some_scores(bags)[0]
         expected = 0.0
         for b, k in enumerate([100, 150]):
-            chance = np.ones(1)
+            probability = np.ones(1)
             for p in expit(f[0, bags.index == b]):
-                chance = np.convolve(chance, [1 - p, p])
+                probability = np.convolve(probability, [1 - p, p])
             for r in range(1, 9):
                 a = np.arange(r + 1)
                 known = hypergeom.pmf(a, 500, k, r)
-                found = hypergeom.pmf(a, 500, np.arange(501)[:, None], r).T @ chance
+                found = hypergeom.pmf(a, 500, np.arange(501)[:, None], r).T @ probability
                 expected -= known @ np.log(found + 1e-4) / 8 / 2
         found = CountMoments(problems(bags)[:1], bags).value(f[None], ONE)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-10)
@@ -409,7 +409,7 @@ def test_on_labels_first_moments_forward_and_counts_are_logistic_regression(n_cl
             np.testing.assert_allclose(found, expected)
 
 
-def test_gradient_of_the_counts_is_chance_less_posterior():
+def test_gradient_of_the_counts_is_probability_less_posterior():
     """−log Pr(K = k): p_j − P(y_j = 1 | K = k), by all orders of the labels."""
     bags = make_bags([[3, 2], [2, 3]])
     f = some_scores(bags)[1]
@@ -418,8 +418,8 @@ def test_gradient_of_the_counts_is_chance_less_posterior():
         own = np.flatnonzero(bags.index == b)
         p = expit(f[0, own])
         labels = np.array(sorted(set(permutations([1] * k + [0] * (5 - k)))))
-        chance = np.prod(np.where(labels, p, 1 - p), axis=1)
-        posterior = chance @ labels / chance.sum()
+        probability = np.prod(np.where(labels, p, 1 - p), axis=1)
+        posterior = probability @ labels / probability.sum()
         np.testing.assert_allclose(slopes[0, 0, own] * 10, p - posterior, atol=1e-12)
 
 
@@ -431,9 +431,9 @@ def test_confident_and_wrong_counts_keep_their_likelihood(off):
     # probabilities of the counts row by row, as logarithms
     logs = np.full(n + 1, -np.inf)
     logs[0] = 0.0
-    for chance in p:
-        up = np.append(-np.inf, logs[:-1] + np.log(chance))
-        logs = np.logaddexp(logs + np.log1p(-chance), up)
+    for probability in p:
+        up = np.append(-np.inf, logs[:-1] + np.log(probability))
+        logs = np.logaddexp(logs + np.log1p(-probability), up)
     turned = np.prod(1 - p + p * np.exp(-2j * np.pi * np.arange(n + 1) / (n + 1))[:, None], axis=1)
     by_fft = np.log(np.maximum(np.fft.ifft(turned).real, 1e-300))[k]
     assert by_fft > -45 or not np.isclose(by_fft, logs[k], rtol=0.01)

@@ -105,7 +105,7 @@ def test_batched_search_equals_fits_one_by_one(search, single, settings, class_p
             held_out[number, test] = fold.decision_function(X[test])
     soft = soft_labels(y)
     weight = soft if class_prior == "empirical" else soft / soft.mean(axis=0) / 2
-    chance = 1 / (1 + np.exp(-held_out))
+    probability = 1 / (1 + np.exp(-held_out))
     risks = [
         log_loss(
             np.repeat([0, 1], len(y)),
@@ -114,7 +114,7 @@ def test_batched_search_equals_fits_one_by_one(search, single, settings, class_p
             normalize=False,
         )
         / len(y)
-        for p in chance
+        for p in probability
     ]
     np.testing.assert_allclose(model.selection_risks_, risks, atol=1e-6)
     best = int(np.argmin(risks))

@@ -43,7 +43,7 @@ def accuracies(method):
 
 
 def cells_held(method, tables="pyei"):
-    """Cells whose intervals hold the truth, of how many, in tables that a method was run on."""
+    """Cells whose intervals cover the true value, of how many, in tables that a method was run on."""
     tasks = {row["task"] for row in rows_of("group_truth", method=tables)}
     rows = [row for row in rows_of("group_truth", method=method) if row["task"] in tasks]
     return sum(row["held"] * row["cells"] for row in rows), sum(row["cells"] for row in rows)

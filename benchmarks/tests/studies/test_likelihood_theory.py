@@ -1,4 +1,4 @@
-"""What docs/theory/count-likelihood.md says of variances and of the error of the saddle point."""
+"""What docs/theory/count-likelihood.md says of variances and of the error of the saddlepoint approximation."""
 
 from pathlib import Path
 
@@ -74,16 +74,16 @@ def test_figures_of_the_page():
             assert f"{row['formula']['R']:.3g} (" in page
 
 
-# --- the saddle point ---------------------------------------------------------------------------
+# --- the saddlepoint approximation --------------------------------------------------------------
 
 
-def exact_chance(probabilities, count):
+def exact_probability(probabilities, count):
     """Pr(K = count) by convolution."""
     table = np.zeros(len(probabilities) + 1)
     table[0] = 1.0
-    for j, chance in enumerate(probabilities):
-        table[1 : j + 2] = table[1 : j + 2] * (1 - chance) + table[: j + 1] * chance
-        table[0] *= 1 - chance
+    for j, probability in enumerate(probabilities):
+        table[1 : j + 2] = table[1 : j + 2] * (1 - probability) + table[: j + 1] * probability
+        table[0] *= 1 - probability
     return table[count]
 
 
@@ -107,7 +107,7 @@ def test_error_of_the_saddle_point_falls_as_stated(n):
         q = tilted(rng.normal(size=n) + rng.normal(), count)
         w = q * (1 - q)
         V, third, fourth = w.sum(), (w * (1 - 2 * q)).sum(), (w * (1 - 6 * w)).sum()
-        exact = -np.log(exact_chance(q, count))
+        exact = -np.log(exact_probability(q, count))
         crude = 0.5 * np.log(2 * np.pi * V)
         finer = crude - fourth / (8 * V**2) + 5 * third**2 / (24 * V**3)
         first.append(abs(crude - exact) * V)

@@ -34,7 +34,7 @@ def test_bags_are_what_the_recipe_says(kind, unequal):
     shares = np.bincount(picked.bag, weights=labels[picked.train]) / sizes
     np.testing.assert_allclose(y["proportion"], shares[picked.bag])
     if kind in ("low", "high"):
-        # uniform on half of [0, 1], but for the chance of labels
+        # uniform on half of [0, 1], up to the random number of labels
         assert shares.mean() == pytest.approx(0.25 if kind == "low" else 0.75, abs=0.08)
         assert shares.std() == pytest.approx(np.sqrt(1 / 48 + 0.17 / 64), abs=0.05)
     elif kind == "shuffled":

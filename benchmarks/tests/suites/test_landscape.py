@@ -73,8 +73,8 @@ def test_bags_are_of_their_kind():
         married = X[poor][:, 95:102].argmax(axis=1) == 2
         n = np.bincount(bag[poor])
         share = np.bincount(bag[poor], weights=married) / n
-        chance = married.mean() * (1 - married.mean()) / n
-        spread[kind] = np.mean((share - married.mean()) ** 2 / chance)
+        binomial = married.mean() * (1 - married.mean()) / n
+        spread[kind] = np.mean((share - married.mean()) ** 2 / binomial)
     assert spread["naive"] < 2
     assert spread["simple"] < 2
     assert spread["intermediate"] > 20

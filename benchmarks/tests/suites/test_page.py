@@ -32,14 +32,14 @@ def some_rows(gain):
 
 def test_losses_come_first():
     page = "\n".join(page_lines(some_rows(-0.1)))
-    told = page.split("## ")[1]
-    assert told.startswith("Where our default loses")
-    assert "tables, low (shares in [0, 1/2]): `mixed-linear` has mean rank 2.00 ± 0.00" in told
-    assert "behind `epr` with 1.00 ± 0.00: -0.0975 over 6 sets, above it in 0, below in 6" in told
-    assert "tables, high" not in told
+    losses = page.split("## ")[1]
+    assert losses.startswith("Where our default loses")
+    assert "tables, low (shares in [0, 1/2]): `mixed-linear` has mean rank 2.00 ± 0.00" in losses
+    assert "behind `epr` with 1.00 ± 0.00: -0.0975 over 6 sets, above it in 0, below in 6" in losses
+    assert "tables, high" not in losses
     assert (
         "`mixed-linear` is below `epr` on average: -0.0345 over 12 sets, above it in 6, below in 6"
-        in told
+        in losses
     )
 
 
@@ -111,9 +111,9 @@ def test_methods_with_fewer_draws_of_every_set_are_ranked_on_these():
 
 def test_every_kind_has_its_paired_test():
     page = "\n".join(page_lines(some_rows(-0.1)))
-    told = page.split("`mixed-linear` against the best other method of each kind, by rank:")[1]
-    assert "- low: against `epr` -0.0975 over 6 sets, above it in 0, below in 6" in told
-    assert "- high: against `epr` +0.0285 over 6 sets, above it in 6, below in 0" in told
+    losses = page.split("`mixed-linear` against the best other method of each kind, by rank:")[1]
+    assert "- low: against `epr` -0.0975 over 6 sets, above it in 0, below in 6" in losses
+    assert "- high: against `epr` +0.0285 over 6 sets, above it in 6, below in 0" in losses
 
 
 def test_times_on_a_device_are_told_apart():

@@ -29,9 +29,9 @@ from unbag.observations.losses import ClassLoss
 Correction = Literal["nonnegative", "none"]
 ClassPrior = Literal["balanced", "empirical"] | NDArray[Any] | list[float] | tuple[float, ...]
 
-# Half the width s over which h is curved. It is there for the solver, which wants a smooth function
+# s, half the width over which h is curved. It is there for the solver, which wants a smooth function
 # (a tenth of it takes three times the iterations), and changes the classifiers hardly at all.
-_BEND = 0.1
+_HALF_WIDTH = 0.1
 
 # Weights of pure bags that should be zero are of this relative size at most.
 _ROUNDING = 1e-12
@@ -92,10 +92,10 @@ class CorrectedRisk:
     def combine(self, risks: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Σ_c π_c h(R_c) of given class risks (columns, classes), and its derivatives by them."""
         curved, prior = self._curved[problem], self._prior[problem]
-        inside = np.clip(risks, -_BEND, _BEND) + _BEND
-        corrected = inside**2 / (4 * _BEND) + np.maximum(risks - _BEND, 0)
+        inside = np.clip(risks, -_HALF_WIDTH, _HALF_WIDTH) + _HALF_WIDTH
+        corrected = inside**2 / (4 * _HALF_WIDTH) + np.maximum(risks - _HALF_WIDTH, 0)
         value = np.sum(np.where(curved, corrected, risks) * prior, axis=1)
-        return value, np.where(curved, inside / (2 * _BEND), 1.0) * prior
+        return value, np.where(curved, inside / (2 * _HALF_WIDTH), 1.0) * prior
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Corrected risk per column."""

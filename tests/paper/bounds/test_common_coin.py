@@ -11,14 +11,14 @@ import pytest
 from unbag.paper.bounds import sample_bags
 
 GAMMA = np.tile([0.45, 0.55], 500)
-# chance of x = 1 in the negative and the positive class
-CHANCE = np.array([0.49, 0.51])
+# probability of x = 1 in the negative and the positive class
+PROBABILITY = np.array([0.49, 0.51])
 
 
 def draw(rng, common):
     """Instances x = 0 or 1 and labels, one for each bag."""
-    x = rng.random(len(GAMMA)) < (1 - GAMMA) * CHANCE[0] + GAMMA * CHANCE[1]
-    likelihood = np.where(x[:, None], CHANCE, 1 - CHANCE)
+    x = rng.random(len(GAMMA)) < (1 - GAMMA) * PROBABILITY[0] + GAMMA * PROBABILITY[1]
+    likelihood = np.where(x[:, None], PROBABILITY, 1 - PROBABILITY)
     joint = likelihood * np.column_stack([1 - GAMMA, GAMMA])
     coin = rng.random() if common else rng.random(len(GAMMA))
     return x, coin < joint[:, 1] / joint.sum(axis=1)
@@ -35,12 +35,14 @@ def test_every_printed_condition_holds():
     draws = [draw(rng, common=True) for _ in range(8000)]
     x, y = (np.array([pair[k][:4] for pair in draws]) for k in (0, 1))
     error = 4 * np.sqrt(0.25 / len(x))
-    # labels have the chances γ, and instances the distribution of their class
+    # labels have the probabilities γ, and instances the distribution of their class
     np.testing.assert_allclose(y.mean(axis=0), GAMMA[:4], atol=error)
     for label in (0, 1):
         for bag in range(4):
             given = x[y[:, bag] == label, bag]
-            assert given.mean() == pytest.approx(CHANCE[label], abs=4 * 0.5 / np.sqrt(len(given)))
+            assert given.mean() == pytest.approx(
+                PROBABILITY[label], abs=4 * 0.5 / np.sqrt(len(given))
+            )
     # instances of different bags are independent; labels are anything but
     assert np.abs(np.corrcoef(x.T) - np.eye(4)).max() < 2 * error
     assert np.corrcoef(y.T).min() > 0.75

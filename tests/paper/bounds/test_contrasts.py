@@ -22,14 +22,14 @@ def test_contrast_of_blockwise_max_by_enumeration(n, K):
     gamma = np.random.default_rng(0).random(2 * K)
     expected = 0.0
     for counts in product(range(n + 1), repeat=2 * K):
-        chance = binom.pmf(counts, n, gamma).prod()
-        expected += chance * halves_apart(np.array(counts) / n)
+        probability = binom.pmf(counts, n, gamma).prod()
+        expected += probability * halves_apart(np.array(counts) / n)
     found = expected_contrasts(gamma, K, n, scheme="blockwise_max")
     assert found == pytest.approx([expected])
 
 
 def test_blockwise_max_has_the_larger_contrast():
-    """The figures of the page: bags of 8, at .45 or .55 with equal chance."""
+    """The figures of the page: bags of 8, at .45 or .55 with equal probability."""
     gamma = np.random.default_rng(0).choice([0.45, 0.55], 20_000)
     by_pairs = expected_contrasts(gamma, 100, 8).mean()
     by_max = expected_contrasts(gamma, 100, 8, scheme="blockwise_max").mean()

@@ -1,4 +1,4 @@
-"""Where the corrected risk is convex: weights of pairs and of least squares, and what bends it."""
+"""Where the corrected risk is convex: weights of pairs and of least squares, and where it is not."""
 
 import numpy as np
 import pytest
@@ -111,17 +111,17 @@ def test_several_problems_at_once():
 
 
 def test_with_the_bend_the_risk_is_convex_nowhere_near():
-    """Not at the pooled shares either: midpoints above the chord, where there are none without."""
-    plain, bent = 0, 0
+    """Not at the overall class prior either: midpoints above the chord, where there are none without."""
+    plain, curved = 0, 0
     for seed in range(15):
         rng = np.random.default_rng(seed)
         bags = bags_of(rng.uniform(0, 0.5, 6), np.full(6, 3))
         W = decontamination_weights(bags)
         share = bags.class_shares[1]
         plain += violations(risk_of(bags, W, share), 18, seed, 100)
-        bent += violations(risk_of(bags, W, share, "nonnegative"), 18, seed, 100)
+        curved += violations(risk_of(bags, W, share, "nonnegative"), 18, seed, 100)
     assert plain == 0
-    assert bent > 10
+    assert curved > 10
 
 
 def test_likelihood_is_a_difference_of_convex_functions():

@@ -159,7 +159,7 @@ def test_best_pairing_is_the_best_of_all(model, equal, n_pairs):
 LINEAR = SimpleNamespace(name="linear", lipschitz=1.0)
 
 
-def chance_beyond(n_units, distance):
+def probability_beyond(n_units, distance):
     """P(|Ê − E| > distance) for the single function f(x) = x on fair coins x = ±1, without noise.
 
     With n_units independent coins on each side, Ê − E = −(Bin(2·n_units, ½) − n_units)/n_units.
@@ -176,15 +176,15 @@ def test_deviation_holds_and_could_hardly_be_smaller(delta):
         bound = generalization_bound(
             models_of(*pairs, model), LINEAR, A=1.0, B=0.0, delta=delta, model=model
         )
-        chance = chance_beyond(n_units, bound.value)
-        assert delta / 20 < chance <= delta
+        probability = probability_beyond(n_units, bound.value)
+        assert delta / 20 < probability <= delta
 
 
 def test_step_printed_for_independent_bags_is_too_small():
     """The bounded difference of a pair is 2w_i m_i; the paper's next line drops the 2."""
     A, delta, n_pairs = 50.0, 0.01, 1000
     printed = (1 + A) * np.sqrt(np.log(2 / delta) / 2) / np.sqrt(n_pairs)
-    assert chance_beyond(n_pairs, printed / A) > 1.5 * delta
+    assert probability_beyond(n_pairs, printed / A) > 1.5 * delta
 
 
 def test_figures_of_the_page_on_sharpness():
@@ -193,9 +193,9 @@ def test_figures_of_the_page_on_sharpness():
         bound = generalization_bound(
             models_of(*pairs, model), LINEAR, A=1.0, B=0.0, delta=0.05, model=model
         )
-        assert chance_beyond(n_units, bound.value) == pytest.approx(expected, abs=5e-5)
-        assert chance_beyond(n_units, 0.73 * bound.value) < 0.05
-        assert chance_beyond(n_units, 0.71 * bound.value) > 0.05
+        assert probability_beyond(n_units, bound.value) == pytest.approx(expected, abs=5e-5)
+        assert probability_beyond(n_units, 0.73 * bound.value) < 0.05
+        assert probability_beyond(n_units, 0.71 * bound.value) > 0.05
     distances = suprema("IIM", LOSSES["logistic"], 5000, np.random.default_rng(0))
     bound = generalization_bound(models_of(*KAPPA, SIZES), "logistic", A=1.0, B=1.0, delta=0.2)
     assert bound.value == pytest.approx(0.60, abs=0.005)

@@ -74,8 +74,8 @@ def test_convexity_condition_is_what_second_differences_say(loss):
     kappas = np.array([pair for pair in product(grid, grid) if sum(pair) < 0.99])
     t = np.linspace(-6, 6, 241)
     corrected = unbiased_loss(loss, *kappas.T[:, :, None])
-    bends = [np.diff(corrected(t, sign), n=2, axis=1).min(axis=1) for sign in (-1, 1)]
-    expected = np.min(bends, axis=0) > -1e-9
+    curvatures = [np.diff(corrected(t, sign), n=2, axis=1).min(axis=1) for sign in (-1, 1)]
+    expected = np.min(curvatures, axis=0) > -1e-9
     np.testing.assert_array_equal(convexity_condition(loss, *kappas.T), expected)
     assert expected.any() == LOSSES[loss].convex
 

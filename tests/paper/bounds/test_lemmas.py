@@ -1,4 +1,4 @@
-"""The lemmas that the proofs lean on, by enumeration of all signs or by exact chances."""
+"""The lemmas that the proofs use, by enumeration of all signs or by exact probabilities."""
 
 from itertools import product
 
@@ -29,9 +29,9 @@ def test_contraction_of_a_lipschitz_loss(loss):
     for _ in range(20):
         f = rng.normal(size=(15, 8)) * 2
         towards, against = rng.normal(size=(2, 8))
-        bent = towards * LOSSES[loss].value(f) + against * LOSSES[loss].value(-f)
+        transformed = towards * LOSSES[loss].value(f) + against * LOSSES[loss].value(-f)
         slopes = LOSSES[loss].lipschitz * (np.abs(towards) + np.abs(against))
-        assert mean_supremum(bent) <= mean_supremum(slopes * f) + 1e-12
+        assert mean_supremum(transformed) <= mean_supremum(slopes * f) + 1e-12
 
 
 def test_contraction_of_absolute_values():
@@ -40,8 +40,8 @@ def test_contraction_of_absolute_values():
     signs = np.array(list(product([-1, 1], repeat=8)))
     for _ in range(50):
         t = rng.normal(size=(12, 8))
-        bent = np.abs(signs @ np.maximum(t, 0).T).max(axis=1).mean()
-        assert bent <= 2 * np.abs(signs @ t.T).max(axis=1).mean() + 1e-12
+        transformed = np.abs(signs @ np.maximum(t, 0).T).max(axis=1).mean()
+        assert transformed <= 2 * np.abs(signs @ t.T).max(axis=1).mean() + 1e-12
 
 
 def test_contraction_of_vectors():
@@ -51,10 +51,10 @@ def test_contraction_of_vectors():
     for _ in range(20):
         f = rng.normal(size=(10, n_classes, n)) * 2
         weights = rng.normal(size=(n_classes, n))
-        bent = np.einsum("ct,fct->ft", weights, loss.losses(f))
+        transformed = np.einsum("ct,fct->ft", weights, loss.losses(f))
         slopes = loss.lipschitz * np.abs(weights).sum(axis=0)
         straight = (slopes * f).reshape(10, -1)
-        assert mean_supremum(bent) <= np.sqrt(2) * mean_supremum(straight) + 1e-12
+        assert mean_supremum(transformed) <= np.sqrt(2) * mean_supremum(straight) + 1e-12
 
 
 def test_chernoff_bound_of_correlated_indicators():

@@ -62,7 +62,7 @@ def merged_risk(losses, merged, normaliser):
 @pytest.mark.parametrize("scheme", MERGERS)
 @pytest.mark.parametrize("merge_size", [1, 4])
 def test_risk_is_unbiased_given_the_labels(scheme, merge_size):
-    """E[ℓ(f(X)) | Y] in the place of the loss: by linearity this is the conditional mean of Ẽ.
+    """E[ℓ(f(X)) | Y] instead of the loss: by linearity this is the conditional mean of Ẽ.
 
     With 1/(2nK) it is the clean risk, exactly. The definition in the paper has 1/(2n), which is
     K times too much. K = 1 is the plug-in method: misordered pairs do no harm.
@@ -103,7 +103,7 @@ def test_risk_is_unbiased_when_instances_depend_on_each_other(scheme):
 
 
 def test_own_contrasts_of_blockwise_max_bound_sharper():
-    """Bags of 8 at .45 or .55: the bound is .284/.204 times smaller, but for ε."""
+    """Bags of 8 at .45 or .55: the bound is .284/.204 times smaller, up to ε."""
     K, n_pairs, n = 4000, 4000, 8
     gamma = np.random.default_rng(0).choice([0.45, 0.55], 2 * n_pairs)
     found = {}
@@ -120,7 +120,7 @@ def test_own_contrasts_of_blockwise_max_bound_sharper():
 
 
 def sample_labels(reps, rng):
-    """True proportions .2 or .8 with equal chance, so that (LP) holds with Δ = .6 and τ = ½."""
+    """True proportions .2 or .8 with equal probability, so that (LP) holds with Δ = .6 and τ = ½."""
     gamma = rng.choice([0.2, 0.8], (reps, 2 * BASE["n_pairs"]))
     return gamma, rng.binomial(BASE["bag_size"], gamma)
 
@@ -216,14 +216,14 @@ def test_small_bags_and_not_big_ones_are_the_independent_units(model, n_units):
     """One function f(x) = x with ℓ_σ(t) = −σt, pure bags of fair coins x = ±1.
 
     Ẽ − E = −(Bin(2·units, ½) − units)/units, whose tail is known: the bound must not be smaller,
-    and with N/K in the place of N it would be ten times larger.
+    and with N/K instead of N it would be ten times larger.
     """
     loss = SimpleNamespace(name="linear", lipschitz=1.0)
     pure = {"B": 0.0, "loss": loss, "epsilon": 1e-12, "epsilon0": 0.1, "spread": 1.0, "tau": 0.0}
     bound = merged_bound(**{**BASE, **pure}, contrasts=np.ones(4), model=model)
     edge = n_units * bound.value
-    chance = 2 * binom.cdf(np.ceil(n_units - edge) - 1, 2 * n_units, 0.5)
-    assert BASE["delta"] / 20 < chance <= BASE["delta"]
+    probability = 2 * binom.cdf(np.ceil(n_units - edge) - 1, 2 * n_units, 0.5)
+    assert BASE["delta"] / 20 < probability <= BASE["delta"]
 
 
 def test_without_contrasts_the_smallest_admissible_one_is_taken():
@@ -273,7 +273,7 @@ def test_a_hundred_thousand_pairs_take_less_than_a_second():
     assert bound.probability > 0.9
 
 
-def test_epsilon_for_a_chance_of_failure():
+def test_epsilon_for_a_probability_of_failure():
     epsilon = required_epsilon(0.05, 20_000, 200)
     assert 2 * 100 * np.exp(-2 * 200 * epsilon**2) == pytest.approx(0.05)
     epsilon = required_epsilon(0.05, 20_000, 200, "blockwise_max")
@@ -308,7 +308,7 @@ def test_mistakes_are_named(change, message):
         merged_bound(**{**BASE, **change})
 
 
-def test_mistakes_in_the_chance_of_failure_are_named():
+def test_mistakes_in_the_probability_of_failure_are_named():
     with pytest.raises(ValueError, match="failure must lie"):
         required_epsilon(0.0, 10, 1)
     with pytest.raises(ValueError, match="merge_size must be at most"):

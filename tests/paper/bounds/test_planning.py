@@ -30,9 +30,11 @@ def test_the_papers_example():
 @pytest.mark.parametrize("sizes", [(5, 5), (4, 6), (7, 3), (1, 2)])
 def test_wrong_order_of_bags_of_any_size_is_a_double_sum(sizes):
     first, second = (np.arange(n + 1) for n in sizes)
-    chance = np.outer(stats.binom.pmf(first, sizes[0], 0.3), stats.binom.pmf(second, sizes[1], 0.4))
+    probability = np.outer(
+        stats.binom.pmf(first, sizes[0], 0.3), stats.binom.pmf(second, sizes[1], 0.4)
+    )
     left, right = first[:, None] * sizes[1], second * sizes[0]
-    strict, equal = chance[right < left].sum(), chance[right == left].sum()
+    strict, equal = probability[right < left].sum(), probability[right == left].sum()
     assert misordering_probability(0.3, 0.4, *sizes) == pytest.approx(strict)
     assert misordering_probability(0.3, 0.4, *sizes, ties=0.5) == pytest.approx(strict + equal / 2)
 

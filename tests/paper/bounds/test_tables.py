@@ -1,4 +1,4 @@
-"""The bound for any table W: its algebra, what it says of pairs and of pooled shares."""
+"""The bound for any table W: its algebra, what it says of pairs and of the overall class prior."""
 
 from dataclasses import replace
 

@@ -71,9 +71,9 @@ def probabilities(scores: Array) -> Array:
     return link.probability(scores)
 
 
-def to_scores(p: Array, by_chance: Array) -> Array:
+def to_scores(p: Array, by_probability: Array) -> Array:
     """Derivatives by scores from those by probabilities."""
     if p.shape[1] == 1:
-        return by_chance * p * (1.0 - p)
-    mean = np.sum(p * by_chance, axis=1, keepdims=True)
-    return p * (by_chance - mean)
+        return by_probability * p * (1.0 - p)
+    mean = np.sum(p * by_probability, axis=1, keepdims=True)
+    return p * (by_probability - mean)

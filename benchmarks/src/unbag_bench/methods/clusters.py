@@ -31,7 +31,7 @@ _RIDGE = 1e-2
 _SUM_WEIGHT = 1e3
 
 # Probabilities of 0 and 1 have no odds.
-_SMALLEST_CHANCE = 1e-6
+_SMALLEST_PROBABILITY = 1e-6
 
 
 class ClusterClassifier(LogOddsClassifier):
@@ -55,8 +55,8 @@ class ClusterClassifier(LogOddsClassifier):
     ----------
     clusters_ : KMeans
         The clusters.
-    chances_ : ndarray of shape (n_clusters, n_classes)
-        Chance of each class in each cluster, at ``class_prior_``.
+    probabilities_ : ndarray of shape (n_clusters, n_classes)
+        Probability of each class in each cluster, at ``class_prior_``.
     n_clusters_ : int
         The number that was chosen.
     cluster_errors_ : ndarray of shape (numbers,)
@@ -120,7 +120,7 @@ class ClusterClassifier(LogOddsClassifier):
         self.cluster_errors_ = np.array([error for error, *_ in found])
         _, self.n_clusters_, self.clusters_, cluster = min(found, key=lambda one: one[:2])
         self.n_iter_ = int(self.clusters_.n_iter_)
-        self.chances_ = cluster_probabilities(bags, cluster, self.n_clusters_)
+        self.probabilities_ = cluster_probabilities(bags, cluster, self.n_clusters_)
         return self
 
     def _cluster(self, X: Any, number: int, seed: int) -> KMeans:
@@ -132,7 +132,7 @@ class ClusterClassifier(LogOddsClassifier):
         return means.fit(X[order])
 
     def _scores(self, X: Any) -> Floats:
-        logs = np.log(np.maximum(self.chances_, _SMALLEST_CHANCE))
+        logs = np.log(np.maximum(self.probabilities_, _SMALLEST_PROBABILITY))
         scores = logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
         X = X.astype(self.clusters_.cluster_centers_.dtype, copy=False)
         return scores[self.clusters_.predict(X)].T

@@ -11,7 +11,7 @@ and by probabilities p_j of independent labels
 
 These are the factorial moments of order r, up to a factor, and the loss of a bag is the mean over
 r ≤ s of the cross-entropies −Σ_a t_r(a) log π_r(a). Order 1 alone is the cross-entropy of the mean
-chance (DLLP), order n alone −log Pr(K = k). Of several classes each is taken against the rest.
+probability (DLLP), order n alone −log Pr(K = k). Of several classes each is taken against the rest.
 
 How π is computed: the logarithm of the product is a power series whose coefficients are sums over
 rows of p^a(1 − p)^b, a + b ≤ s. All of these are positive combinations of the s + 1 sums with
@@ -90,8 +90,8 @@ class CountMoments:
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Mean loss per column and its gradient with respect to the scores."""
         p = probabilities(self._rows.gather(scores))
-        value, by_chance = self._evaluate(p, problem, gradient=True)
-        return value, self._rows.put_back(to_scores(p, by_chance), scores)
+        value, by_probability = self._evaluate(p, problem, gradient=True)
+        return value, self._rows.put_back(to_scores(p, by_probability), scores)
 
     def _evaluate(self, p: Array, problem: Ints, gradient: bool) -> tuple[Floats, Any]:
         s = self._order
@@ -117,9 +117,9 @@ class CountMoments:
         by_log = _correlation(by_exp, exp, self._powers)
         slopes = [by_log[power] * self._sizes ** (1 - sum(power)) for power in self._powers[1:]]
         by_sum = weight[..., None] * (np.stack(slopes, axis=-1) @ self._log_series)
-        return value, self._by_chance(by_sum / self._sizes[:, None], up, down)
+        return value, self._by_probability(by_sum / self._sizes[:, None], up, down)
 
-    def _by_chance(self, by_sum: Array, up: list[Array], down: list[Array]) -> Array:
+    def _by_probability(self, by_sum: Array, up: list[Array], down: list[Array]) -> Array:
         """Derivatives by probabilities, from those by Σ p^a(1 − p)^{s−a}: again a polynomial."""
         s, total = self._order, 0.0
         for a in range(s):
@@ -178,8 +178,8 @@ def _drawn(counts: Floats, sizes: Floats, power: Powers) -> Floats:
     a, b = power
     possible = (counts >= a) & (sizes - counts >= b) & (a + b > 0)
     k, rest = np.where(possible, counts, a), np.where(possible, sizes - counts, b)
-    chance = np.exp(_log_comb(k, a) + _log_comb(rest, b) - _log_comb(k + rest, a + b))
-    return np.where(possible, chance, 0.0)
+    probability = np.exp(_log_comb(k, a) + _log_comb(rest, b) - _log_comb(k + rest, a + b))
+    return np.where(possible, probability, 0.0)
 
 
 def _subsets(sizes: Floats, r: int) -> Floats:

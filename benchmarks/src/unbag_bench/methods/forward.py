@@ -1,6 +1,6 @@
 """The forward likelihood: how probable rows are where their labels were drawn from known shares.
 
-If every row of bag b is of class c with chance γ_bc, drawn for itself, and looks as its class does,
+If every row of bag b is of class c with probability γ_bc, drawn for itself, and looks as its class does,
 then with p the class probabilities at the overall class prior q a row has the
 density m(x) Σ_c (γ_bc/q_c) p_c(x), where m is that of all rows, and
 
@@ -204,14 +204,14 @@ class Shares:
         mean = np.clip(sizes @ shares / sizes.sum(), _LEAST_SHARE, None)
         mean = mean / mean.sum()
         scale = mean * (len(mean) - 1)
-        chance = 1 / sizes
+        sampling = 1 / sizes
         if bags.noise is not None:
-            chance = chance + (np.einsum("bcc->bc", bags.noise[used]) / scale).sum(axis=1)
-        excess = ((shares - mean) ** 2 / scale).sum(axis=1) - chance
+            sampling = sampling + (np.einsum("bcc->bc", bags.noise[used]) / scale).sum(axis=1)
+        excess = ((shares - mean) ** 2 / scale).sum(axis=1) - sampling
         room = np.maximum(1 - 1 / sizes, _LEAST_SPREAD)
         spread = _LEAST_SPREAD
         for _ in range(_ROUNDS):
-            weights = room / (chance + room * spread) ** 2
+            weights = room / (sampling + room * spread) ** 2
             found = float(weights @ excess / (weights @ room))
             spread = min(max(found, _LEAST_SPREAD), _MOST_SPREAD)
         # less than its error cannot be distinguished from zero, and would be taken as exact

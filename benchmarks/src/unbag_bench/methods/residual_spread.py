@@ -14,7 +14,7 @@ family:
 
 In random bags of n rows, Var(r̄_b) is the variance of a single row over n, so that J_n estimates
 E(y − p)². In bags whose proportions vary it estimates E(y − p)² + (n − 1) Var(γ) (1 − (p̄₊ − p̄₋))²,
-with p̄± the mean chance in either class: it still falls as classes come apart, but is no risk.
+with p̄± the mean probability in either class: it still falls as classes come apart, but is no risk.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class ResidualSpread:
         """J_a per column and its gradient with respect to the scores."""
         p = probabilities(self._rows.gather(scores))
         value, by_residual = self._evaluate(p, problem)
-        by_chance = self._rows.segments.spread(-by_residual / self._sizes)
-        return value, self._rows.put_back(to_scores(p, by_chance), scores)
+        by_probability = self._rows.segments.spread(-by_residual / self._sizes)
+        return value, self._rows.put_back(to_scores(p, by_probability), scores)
 
     def _evaluate(self, p: Array, problem: Ints) -> tuple[Floats, Any]:
         """Value per column, and derivatives by the residuals (columns, outputs, bags)."""

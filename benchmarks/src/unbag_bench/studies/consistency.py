@@ -1,7 +1,7 @@
 """Bags of eight, more and more of them: the balanced error goes to the least there can be.
 
 The paper's example of bags too small to be distinguished: true proportions are .45 or .55, each with
-chance one half, and bags hold 8 instances. Two bags of different true proportion then show their
+probability one half, and bags hold 8 instances. Two bags of different true proportion then show their
 shares in the wrong order with probability .26. The theorem on merged bags says that the risk is
 learned nevertheless if N pairs grow in number, K of them are merged and K, N/K → ∞ (here
 K = ⌈√N⌉), under independent instances (CIIM) as well as under dependent ones (CIBM).
@@ -136,7 +136,7 @@ def interval(values: Any) -> tuple[float, float]:
 def least_pairs() -> tuple[int, int]:
     """N from which 2(N/K) exp(−2Kε²) ≤ .05, for K = √N and for K = N.
 
-    Neighbours differ by Δ = HIGH − LOW with chance 1 − τ = ½, independently: condition (LP) holds.
+    Neighbours differ by Δ = HIGH − LOW with probability 1 − τ = ½, independently: condition (LP) holds.
     ε is the largest that is allowed.
     """
     epsilon = (HIGH - LOW) / 2 / (1 + HIGH - LOW)

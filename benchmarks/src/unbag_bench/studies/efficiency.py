@@ -50,7 +50,7 @@ def observed_shares(shares: Any, size: int) -> tuple[Any, Any]:
 
 
 def class_densities(separation: float) -> Any:
-    """Chance of every point of the grid in the two classes."""
+    """Probability of every point of the grid in the two classes."""
     means = np.array([[-0.5], [0.5]]) * separation
     return norm.pdf(GRID, means) * (GRID[1] - GRID[0])
 
@@ -63,24 +63,24 @@ def outer(weights: Any, basis: Any = BASIS) -> Any:
 def spread(score: Any, share: float, densities: Any) -> Any:
     """Variance of a row's score given its class, averaged over a bag."""
     total = 0.0
-    for chance, density in zip((1 - share, share), densities, strict=True):
+    for probability, density in zip((1 - share, share), densities, strict=True):
         mean = score @ density
-        total = total + chance * (outer(density, score) - np.outer(mean, mean))
+        total = total + probability * (outer(density, score) - np.outer(mean, mean))
     return total
 
 
 def variances(shares: Any, size: int, separation: float) -> dict[str, float]:
     """N times the variance of the slope: H⁻¹JH⁻¹ of the estimating functions."""
     negative, positive = densities = class_densities(separation)
-    seen, chance = observed_shares(shares, size)
-    q = float(chance @ seen)
-    stretch = q * (1 - q) / float(chance @ (seen - q) ** 2)
+    seen, probability = observed_shares(shares, size)
+    q = float(probability @ seen)
+    stretch = q * (1 - q) / float(probability @ (seen - q) ** 2)
     every = (1 - q) * negative + q * positive
     p = q * positive / every
     curvature = outer(every * p * (1 - p))
     H = {name: np.zeros((2, 2)) for name in METHODS}
     J = {name: np.zeros((2, 2)) for name in METHODS}
-    for share, weight in zip(seen, chance, strict=True):
+    for share, weight in zip(seen, probability, strict=True):
         mixture = (1 - share) * negative + share * positive
         posterior = share * positive / mixture
         unsure = mixture * posterior * (1 - posterior)
@@ -123,10 +123,10 @@ def run_one(shares: str, size: int, separation: float, repeats: int) -> Row:
     values = SHARES[shares]
     rng = np.random.default_rng([len(shares), size, int(separation)])
     found = [slopes(rng, values, size, separation) for _ in range(repeats)]
-    seen, chance = observed_shares(values, size)
-    q = float(chance @ seen)
+    seen, probability = observed_shares(values, size)
+    q = float(probability @ seen)
     return {
-        "overdispersion": round(size * float(chance @ (seen - q) ** 2) / (q * (1 - q)), 3),
+        "overdispersion": round(size * float(probability @ (seen - q) ** 2) / (q * (1 - q)), 3),
         "formula": {n: round(v, 3) for n, v in variances(values, size, separation).items()},
         "slopes": {name: [round(row[name], 5) for row in found] for name in METHODS},
         "rows": N_ROWS,

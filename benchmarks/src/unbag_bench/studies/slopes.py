@@ -41,8 +41,8 @@ ODDS = {
 
 def fit_looks(rng: Any, shares: str, size: int, times: int) -> float:
     bag = np.repeat(np.arange(times * max(N_ROWS // size, FEWEST_BAGS)), size)
-    chance = SHARES[shares](rng, bag[-1] + 1)
-    labels = rng.random(len(bag)) < chance[bag]
+    probability = SHARES[shares](rng, bag[-1] + 1)
+    labels = rng.random(len(bag)) < probability[bag]
     x = rng.normal(size=len(bag)) + labels - 0.5
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
     return slope(x, y, 0)
@@ -70,8 +70,8 @@ CLASS_SHARES: dict[str, Any] = {
 def fit_classes(rng: Any, shares: str, size: int, times: int) -> float:
     """Three classes around the corners of a triangle: 1 is the mean of the true coefficients."""
     bag = np.repeat(np.arange(times * max(N_ROWS // size, FEWEST_BAGS)), size)
-    chance = CLASS_SHARES[shares](rng, bag[-1] + 1)[bag]
-    labels = (rng.random((len(bag), 1)) > np.cumsum(chance, axis=1)[:, :2]).sum(axis=1)
+    probability = CLASS_SHARES[shares](rng, bag[-1] + 1)[bag]
+    labels = (rng.random((len(bag), 1)) > np.cumsum(probability, axis=1)[:, :2]).sum(axis=1)
     angle = 2 * np.pi * np.arange(3) / 3
     corners = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     X = rng.normal(size=(len(bag), 2)) + corners[labels]
@@ -109,10 +109,10 @@ def true_slope(kind: str) -> float:
         return 1.0
     node, weight = np.polynomial.hermite_e.hermegauss(40)
     x, weight = np.sqrt(2) * node, weight / weight.sum()
-    chance = expit(x[:, None] - 0.5 + effect * node) @ weight
+    probability = expit(x[:, None] - 0.5 + effect * node) @ weight
 
     def slopes(line: Any) -> Any:
-        off = weight * (expit(line[0] + line[1] * x) - chance)
+        off = weight * (expit(line[0] + line[1] * x) - probability)
         return off.sum(), off @ x
 
     return float(root(slopes, [-0.5, 1.0]).x[1])

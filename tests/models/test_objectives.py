@@ -1,4 +1,4 @@
-"""What holds for every model whose goal is a likelihood of bags or the corrected risk."""
+"""What holds for every model whose objective is a likelihood of bags or the corrected risk."""
 
 import numpy as np
 import pytest
