@@ -1,9 +1,9 @@
-"""Sums over rows that follow each other, what was made last, and the sigmoid."""
+"""Sums over rows that follow each other, and the sigmoid."""
 
 import numpy as np
 import pytest
 
-from unbag._arrays import Latest, Segments
+from unbag._arrays import Segments
 from unbag.observations.losses import sigmoid
 
 
@@ -29,15 +29,6 @@ def test_rows_count_as_often_as_they_stand_for_instances():
     segments = Segments(np.array([2, 1]), times)
     np.testing.assert_array_equal(segments.sum(values), [[5.0, 10.0]])
     np.testing.assert_array_equal(segments.spread(np.array([[1.0, 2.0]])), [[1, 1, 2]])
-
-
-def test_latest_is_made_again_for_another_array_only():
-    made = []
-    latest = Latest(lambda key, factor: made.append(key) or key * factor)
-    one, equal = np.ones(3), np.ones(3)
-    for key in (one, one, equal, equal, one):
-        np.testing.assert_array_equal(latest(key, 2), 2 * key)
-    assert [id(key) for key in made] == [id(one), id(equal), id(one)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,6 @@ Bools = NDArray[np.bool_]
 
 # Numbers in a table below which one thread is enough.
 FEW_NUMBERS = 1_000_000
-
-
-class Latest:
-    """What was last made for an array: a solver asks for the same columns again and again."""
-
-    def __init__(self, make: Callable[..., Any]) -> None:
-        self._make = make
-        self._made_for: Any = None
-
-    def __call__(self, key: NDArray[Any], *others: Any) -> Any:
-        """Make it, unless the very same array was given last time."""
-        if key is not self._made_for:
-            self._made_for, self._made = key, self._make(key, *others)
-        return self._made
 
 
 class Segments:

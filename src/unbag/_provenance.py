@@ -21,11 +21,6 @@ def provenance() -> dict[str, str]:
     }
 
 
-def provenance_line() -> str:
-    """Return the same as one line of text."""
-    return ", ".join(f"{name} {value}" for name, value in provenance().items())
-
-
 def versions_line(origin: dict[str, str]) -> str:
     """Write the versions alone as one line of text."""
     left_out = ("date", "machine")

@@ -10,9 +10,9 @@ from scipy.special import expit
 
 from unbag._optional import install_command
 from unbag.bags.frames import bags_from_frame
+from unbag.cli.inspect import inspect_bags
 from unbag.evaluation import cross_fit, cross_val_evaluate
 from unbag.tables import make_classifier
-from unbag.tables.inspection import inspect_bags
 from unbag.tables.persistence import load_model
 from unbag.tables.scoring import Rule, make_rule
 

@@ -77,10 +77,10 @@ def test_effects_of_bags_are_those_of_a_linear_model(call, tmp_path):
     assert f"Between-bag SD of {effect.spread:.1f} percentage points" in shown
 
 
-@pytest.mark.parametrize("world", ["covariate_shift", "label_shift"])
-def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
+@pytest.mark.parametrize("shift", ["covariate_shift", "label_shift"])
+def test_a_hint_in_which_way_bags_differ(shift, call, folder, known, tmp_path):
     tables = write_shops(tmp_path), BY_SHOP
-    if world == "label_shift":
+    if shift == "label_shift":
         tables = (folder / "visits.parquet", folder / "regions.csv"), known
     words = {
         "covariate_shift": "agree with covariate shift",
@@ -89,22 +89,22 @@ def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
     (instances, aggregates), args = tables
     result = call("inspect", instances, aggregates, *args, "--json")
     found = json.loads(result.stdout)["bag_effect"]
-    assert found["shift_type"] == world
+    assert found["shift_type"] == shift
     assert not found["significant"]
-    assert words[world] in found["message"]
+    assert words[shift] in found["message"]
     assert found["slope"] == pytest.approx(
-        {"covariate_shift": 1, "label_shift": found["slope_label_shift"]}[world], rel=0.25
+        {"covariate_shift": 1, "label_shift": found["slope_label_shift"]}[shift], rel=0.25
     )
 
 
 def test_of_many_rows_some_whole_bags_are_inspected(call, tmp_path, monkeypatch):
     tables = write_shops(tmp_path)
-    monkeypatch.setattr("unbag.tables.inspection._ROWS_FOR_EFFECT", 1850)
+    monkeypatch.setattr("unbag.cli.inspect._ROWS_FOR_EFFECT", 1850)
     first, second = (call("inspect", *tables, *BY_SHOP).stdout for _ in range(2))
     said = "held-out bags: 1,800 instances in 30 bags drawn at random, of 4,800 instances in all.)"
     assert said in " ".join(first.split())
     assert first == second
-    monkeypatch.setattr("unbag.tables.inspection._MOST_ROWS", 1700)
+    monkeypatch.setattr("unbag.cli.inspect._MOST_ROWS", 1700)
     assert "Bags are too large for a quick estimate" in call("inspect", *tables, *BY_SHOP).stdout
 
 

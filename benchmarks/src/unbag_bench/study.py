@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag._provenance import provenance_line
+from unbag._provenance import provenance
 from unbag._text import markdown_table
 from unbag.paper.rows import Row, load_rows, run_and_keep
 
@@ -129,7 +129,8 @@ def measure_task(study: Study, task: Task) -> list[Row]:
     found = study.measure(**task)
     rows = [found] if isinstance(found, dict) else found
     own = {key: task[key] for key in study.keys}
-    made = ", ".join([provenance_line(), *(f"{name} {version(name)}" for name in study.packages)])
+    origin = provenance() | {name: version(name) for name in study.packages}
+    made = ", ".join(f"{name} {value}" for name, value in origin.items())
     return [{**own, **row, "made": made} for row in rows]
 
 

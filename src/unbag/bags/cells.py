@@ -60,13 +60,12 @@ def collect_cells(
     rows: nw.LazyFrame[Any],
     keys: Sequence[str],
     *,
-    exact: Sequence[str] = (),
     bins: int | None = None,
     max_cells: int = MOST_CELLS,
 ) -> FetchedCells:
     """Group the rows of a table in its engine, and fetch the groups.
 
-    ``keys`` name the bag; they and the columns ``exact`` are never binned. By default there are 256
+    ``keys`` name the bag, and are never binned. By default there are 256
     bins, or fewer if there would be more than ``max_cells``; of still more, whole bags are drawn.
     """
     if bins is not None and bins < 2:
@@ -74,16 +73,16 @@ def collect_cells(
     if max_cells < 1:
         raise ValueError(f"max_cells must be at least 1, not {max_cells!r}.")
     with _engine_errors(rows):
-        return _collect(rows, list(keys), {*keys, *exact}, bins, max_cells)
+        return _collect(rows, list(keys), bins, max_cells)
 
 
 def _collect(
-    rows: nw.LazyFrame[Any], keys: list[str], exact: set[str], bins: int | None, max_cells: int
+    rows: nw.LazyFrame[Any], keys: list[str], bins: int | None, max_cells: int
 ) -> FetchedCells:
     schema, notes = rows.collect_schema(), list[str]()
     names = list(schema.names())
     count = _new_name("n", names)
-    free = {name: kind for name, kind in schema.items() if name not in exact}
+    free = {name: kind for name, kind in schema.items() if name not in keys}
     days = [name for name, kind in free.items() if isinstance(kind, nw.Datetime)]
     numeric = [name for name, kind in free.items() if kind.is_numeric()]
     read = [*(nw.col(name).dt.truncate("1d") for name in days), *map(_finite, numeric)]

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import textwrap
+import warnings
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
-from unbag._text import counted, sentence, table_lines
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag._outputs import by_output
+from unbag._text import WIDTH, counted, sentence, table_lines
+from unbag.bags.bags import check_bag_target
 from unbag.bags.inconsistencies import Inconsistency
+from unbag.bags.priors import probabilities_of
 from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
-from unbag.cli.output import need, say, show_result
+from unbag.cli.output import need, records, say, show_result
 from unbag.cli.parser import add_parser
+from unbag.defaults import FEWEST_BAGS
+from unbag.evaluation.bag_effects import BagEffect, estimate_bag_effect
+from unbag.evaluation.checks import Check, check_columns
+from unbag.evaluation.held_out import cross_fit
+from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
+from unbag.model_selection.splitters import rows_of_some_bags
+from unbag.models import LLPClassifier
 from unbag.tables.files import is_table_name
-from unbag.tables.inspection import column_lines, inspect_bags
+from unbag.tables.mixed_features import MixedFeatures, text_groups
 from unbag.tables.persistence import describe_model
+
+# Rows on which bag effects are estimated, and beyond which that takes too long: bags stay whole, so
+# some large ones may have more rows than wanted.
+_ROWS_FOR_EFFECT = 20_000
+_MOST_ROWS = 200_000
+_FEWEST_BAGS = 20
 
 # Inconsistencies that are printed; --json has all of them.
 _MOST_SHOWN = 20
@@ -77,7 +99,13 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     columns = data.schema.to_dict()["columns"]
     size = seen.information
     counts = f"{counted(size.n_instances, 'row')} in {counted(size.n_bags, 'bag')}"
-    lines = [f"{counts}; the tables are consistent.", "", *column_lines(columns), "", *seen.lines()]
+    lines = [
+        f"{counts}; the tables are consistent.",
+        "",
+        *_column_lines(columns),
+        "",
+        *seen.lines(),
+    ]
     record = {"columns": columns, "inconsistencies": [], **seen.record()}
     show_result(options, "\n".join(lines), record)
     return 0
@@ -105,7 +133,7 @@ def _inspect_model(options: argparse.Namespace) -> int:
     lines += ["", *table_lines(("option", "value"), given)] if given else []
     if schema.get("columns"):
         lines += ["", f"Bags by: {', '.join(schema['keys']) or '-'}"]
-        lines += column_lines(schema["columns"])
+        lines += _column_lines(schema["columns"])
     estimates = (metadata.get("evaluation") or {}).get("estimates", {})
     if estimates:
         rows = [
@@ -116,3 +144,117 @@ def _inspect_model(options: argparse.Namespace) -> int:
         lines += table_lines(("measure", "estimate", "low", "high"), rows)
     show_result(options, "\n".join(lines), about)
     return 0
+
+
+def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
+    """Return one line per feature column of a schema: its type, its categories, missing values."""
+    rows = []
+    for column in columns[:50]:
+        values = "many values" if column["kind"] == "category" else ""
+        if column["values"] is not None:
+            values = f"{counted(len(column['values']), 'value')}"
+        rows.append((column["name"], column["kind"], values, "gaps" if column["missing"] else ""))
+    more = [f"and {counted(len(columns) - 50, 'more column')}"] if len(columns) > 50 else []
+    return [*table_lines(("column", "kind", "values", "gaps"), rows), *more]
+
+
+# --- two tables ----------------------------------------------------------------------------------
+
+
+class BagInspection(NamedTuple):
+    """Effective sample size; the test of the assumption on the features; bag effects."""
+
+    information: EffectiveSampleSize
+    assumption: Check
+    effect: BagEffect | None
+    note: str  # how bag effects were estimated, or why they were not
+
+    def lines(self) -> list[str]:
+        """Return what was found as lines of text."""
+        test = self.assumption.test
+        tested = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
+        question = "Label shift: do bags differ only in how many of each class they contain?"
+        lines = [str(self.information), "", question, tested, *self.assumption.notes, ""]
+        lines.append("What do features leave unexplained between bags?")
+        if self.effect is not None:
+            question = "Do bags differ in how many of each class they hold, or in who is in them?"
+            lines += [textwrap.fill(sentence(str(self.effect)), WIDTH), "", question]
+            lines.append(textwrap.fill(self.effect.message, WIDTH))
+        return [*lines, textwrap.fill(self.note, WIDTH)]
+
+    def record(self) -> dict[str, Any]:
+        """Return the same in numbers."""
+        size = self.information
+        per_class = dict(zip(size.classes.tolist(), size.rows_per_class, strict=True))
+        return {
+            "n_instances": size.n_instances,
+            "n_bags": size.n_bags,
+            "information": {
+                "n_effective": size.n_effective,
+                "fraction_of_labels": size.fraction_of_labels,
+                "rows_per_class": per_class,
+                "summary": size.summary,
+                "warning": size.warning,
+                "by_bag": records(size.by_bag),
+            },
+            "assumption": _assumption_record(self.assumption),
+            "bag_effect": _effect_record(self.effect, self.note),
+        }
+
+
+def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
+    """Compute what bags show before any fit, from a table with columns of any type."""
+    with warnings.catch_warnings():
+        # the information itself says so
+        warnings.simplefilter("ignore", UserWarning)
+        information = effective_sample_size(y)
+    # those that the model of make_classifier sees, so that the test is that of a fit
+    X = MixedFeatures().fit_transform(table)
+    assumption = check_columns(y, X, what="The features")
+    return BagInspection(information, assumption, *_estimate_effect(X, y))
+
+
+def _estimate_effect(X: Any, y: Any) -> tuple[BagEffect | None, str]:
+    """Fit a linear model to some bags, and estimate effects on held-out bags."""
+    rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _FEWEST_BAGS, np.random.default_rng(0))
+    bags = check_bag_target(y[rows])
+    n_bags = int((~bags.labelled).sum())
+    if n_bags < FEWEST_BAGS:
+        return None, f"This takes at least {FEWEST_BAGS} bags, and there are {n_bags}."
+    if len(rows) > _MOST_ROWS:
+        return None, "Bags are too large for a quick estimate; 'unbag fit' makes one."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            linear = LLPClassifier(kernel=None, groups=text_groups)
+            scores = cross_fit(linear, X.iloc[rows], y[rows]).log_odds
+    except (ValueError, ArithmeticError) as error:
+        return None, f"This cannot be estimated: {error}"
+    some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
+    if len(rows) < len(y):
+        some = f"{some} drawn at random, of {len(y):,} instances in all"
+    note = f"(From a linear model, evaluated on held-out bags: {some}.)"
+    return estimate_bag_effect(bags, probabilities_of(by_output(scores))), note
+
+
+def _effect_record(effect: BagEffect | None, note: str) -> dict[str, Any]:
+    if effect is None:
+        return {"variance": None, "summary": note}
+    names = ("spread", "significant", "shift_type", "message")
+    found = {name: getattr(effect, name) for name in names}
+    return {**asdict(effect), **found, "summary": str(effect), "note": note}
+
+
+def _assumption_record(found: Check) -> dict[str, Any]:
+    test = found.test
+    if isinstance(test, str):
+        return {"p_value": None, "reject": None, "summary": f"This cannot be tested: {test}"}
+    return {
+        "p_value": test.p_value,
+        "reject": test.reject,
+        "level": test.alpha,
+        "summary": test.summary,
+        "notes": (*test.notes, *found.notes),
+        "features": records(test.features),
+        "bags": records(test.bags),
+    }

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
+from threadpoolctl import threadpool_limits
 
-from unbag._arrays import Bools, Floats
+from unbag._arrays import FEW_NUMBERS, Bools, Floats
 from unbag._checks import check_choice, check_count, check_positive
 from unbag._outputs import by_instance
 from unbag._text import counted, plural
@@ -41,7 +42,6 @@ from unbag.paper.lbfgs import (
     Objective,
     minimise,
 )
-from unbag.paper.threads import few_blas_threads
 
 Selection = Literal["pooled", "folds"]
 
@@ -133,7 +133,9 @@ def fit_penalties(
     """
     n_problems = len(held) + 1
     groups = np.array_split(np.arange(len(penalties)), -(-len(penalties) * n_problems // _COLUMNS))
-    with few_blas_threads(bags.n_instances, space.n_coefficients):
+    # threads wait for each other longer than products of a small table take
+    few = bags.n_instances * space.n_coefficients < FEW_NUMBERS
+    with threadpool_limits(1 if few else None, user_api="blas"):
         ends = [
             minimise(
                 objective,

@@ -58,10 +58,6 @@ METHODS: dict[str, Method] = {
     "labels": Method(LLPClassifier, (), sees_labels=True),
 }
 
-# Methods that are no more, whose finished trials are still shown. "combined" was the default at
-# first: the corrected risk, with another likelihood added where bags are small.
-FORMER_METHODS = ("combined", "soft-label")
-
 
 @dataclass(frozen=True)
 class Task:

@@ -18,7 +18,7 @@ from scipy.stats import wilcoxon
 
 from unbag._text import counted, markdown_table, p_text
 from unbag.paper.rows import Row
-from unbag.paper.runner import FORMER_METHODS, METHODS
+from unbag.paper.runner import METHODS
 from unbag.paper.trials import N_BAGS, N_INSTANCES
 from unbag.reports.drawing import save_figure
 
@@ -31,7 +31,6 @@ _PAPER_NAME = {
     "invcal": "invcal",
     "alter-psvm": "alter-psvm",
 }
-_SHOWN = (*METHODS, *FORMER_METHODS)
 _SEE_LABELS = tuple(name for name, method in METHODS.items() if method.sees_labels)
 
 # What others are compared with.
@@ -101,6 +100,12 @@ def paper_summary(cell: Cell, method: str) -> Summary | None:
     )
 
 
+def _methods(summaries: Summaries) -> list[str]:
+    """Methods of the trials: those of today first, and then former ones."""
+    found = {name for _, name in summaries}
+    return [*(name for name in METHODS if name in found), *sorted(found - METHODS.keys())]
+
+
 def _in_order(summaries: Summaries) -> list[tuple[Any, ...]]:
     """Lines of the tables: as in the paper first, then variations of it."""
     cells = {cell.line: cell for cell, _ in summaries}
@@ -122,7 +127,7 @@ def markdown_tables(rows: Sequence[Row]) -> str:
         body = []
         cells = [Cell._make((*line, size)) for size in sizes]
         best = {cell: _best(summaries, cell) for cell in cells}
-        for method in _SHOWN:
+        for method in _methods(summaries):
             found = [summaries.get((cell, method)) for cell in cells]
             if not any(found):
                 continue
@@ -148,7 +153,7 @@ def _title(line: tuple[Any, ...]) -> str:
 def _best(summaries: Summaries, cell: Cell) -> str | None:
     fair = {
         name: summaries[cell, name].mean
-        for name in _SHOWN
+        for name in _methods(summaries)
         if name not in _SEE_LABELS and (cell, name) in summaries
     }
     return max(fair, key=lambda name: fair[name]) if fair else None
@@ -171,7 +176,7 @@ def comparisons(rows: Sequence[Row]) -> list[str]:
     summaries = summarise(rows)
     ours = {cell: s.mean for (cell, name), s in summaries.items() if name == _REFERENCE}
     sentences = []
-    for method in _SHOWN:
+    for method in _methods(summaries):
         theirs = {cell: s.mean for (cell, name), s in summaries.items() if name == method}
         if method != _REFERENCE:
             sentences += _compare(ours, theirs, _REFERENCE, method)
@@ -228,7 +233,7 @@ def draw_auc_figure(rows: Sequence[Row], path: Path) -> None:
     grid = figure.subplots(n_rows, columns, squeeze=False, sharey="row")
     legend: dict[str, Any] = {}
     for axes, line in zip(grid.flat, lines, strict=False):
-        for number, method in enumerate(_SHOWN):
+        for number, method in enumerate(_methods(summaries)):
             cells = sorted(cell for cell, name in summaries if name == method and cell.line == line)
             if not cells:
                 continue

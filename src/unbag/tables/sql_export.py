@@ -123,9 +123,7 @@ def to_sql(
     return found
 
 
-def select_statement(
-    expressions: dict[str, str], dialect: str, table: str | None = None, query: str | None = None
-) -> str:
+def select_statement(expressions: dict[str, str], dialect: str, table: str) -> str:
     """Write the query for all columns of a table and the expressions.
 
     Parameters
@@ -134,10 +132,8 @@ def select_statement(
         From `to_sql`.
     dialect : str
         The same.
-    table : str, optional
+    table : str
         Name of a table; of one in a schema, both joined by a point.
-    query : str, optional
-        In its place, a query whose answer is the table.
 
     Examples
     --------
@@ -149,7 +145,7 @@ def select_statement(
     """
     sql = Writer(dialect)
     parts = [f"  {value} AS {sql.name(name)}" for name, value in expressions.items()]
-    rows = f"({query})" if table is None else ".".join(map(sql.name, table.split(".")))
+    rows = ".".join(map(sql.name, table.split(".")))
     return "SELECT *,\n" + ",\n".join(parts) + f"\nFROM {rows}"
 
 

@@ -38,7 +38,6 @@ class _Block(NamedTuple):
     """Some whole bags, or a piece of one."""
 
     rows: slice
-    first_bag: int
     starts: Any  # of the bags, relative to the block
     ends_bag: bool
 
@@ -215,13 +214,13 @@ def _cut(sizes: Any, length: int) -> Iterator[_Block]:
         start = int(starts[bag])
         last = int(np.searchsorted(ends, start + length, side="right"))
         if last > bag:
-            yield _Block(slice(start, int(ends[last - 1])), bag, starts[bag:last] - start, True)
+            yield _Block(slice(start, int(ends[last - 1])), starts[bag:last] - start, True)
             bag = last
             continue
         end = int(ends[bag])
         for at in range(start, end, length):
             rows = slice(at, min(at + length, end))
-            yield _Block(rows, bag, np.zeros(1, dtype=np.intp), rows.stop == end)
+            yield _Block(rows, np.zeros(1, dtype=np.intp), rows.stop == end)
         bag += 1
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unbag._checks import check_choice, check_count, check_one_each, check_share
+from unbag._checks import check_choice, check_one_each, check_share
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
 from unbag.observations.count_likelihood import count_covariance
@@ -231,8 +231,6 @@ class CountLikelihoodLoss(BagLoss):
 
     Parameters
     ----------
-    exact_size : int, default=16
-        Bags of two classes and at most so many rows are summed exactly.
     condition_on_total : float, default=0
         How far the counts of a batch are conditioned on their sum: with 1 the loss is that of the
         counts of the bags *given their sum*, −(1/T) (Σ_b log Pr(K_b = k_b) −
@@ -256,20 +254,18 @@ class CountLikelihoodLoss(BagLoss):
 
     def __init__(
         self,
-        exact_size: int = EXACT_SIZE,
         condition_on_total: float = 0.0,
         reduction: str = "mean",
     ) -> None:
         super().__init__(reduction)
-        self.exact_size = check_count(exact_size, "exact_size", least=0)
         self.condition_on_total = check_share(condition_on_total, "condition_on_total")
 
     def _mean_loss(self, bags: Bags) -> MeanLoss:
         _check_range(bags)
         weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), count_covariance(bags)
-        parts = [(1.0, WeighedBags(bags, S, self.exact_size), weights)]
+        parts = [(1.0, WeighedBags(bags, S, EXACT_SIZE), weights)]
         if self.condition_on_total > 0:
-            together = WeighedBags(_as_one(bags), S.sum(axis=0, keepdims=True), self.exact_size)
+            together = WeighedBags(_as_one(bags), S.sum(axis=0, keepdims=True), EXACT_SIZE)
             parts.append((-self.condition_on_total, together, weights[:, :1]))
 
         def mean(wide: Tensor) -> Tensor:
