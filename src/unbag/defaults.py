@@ -77,7 +77,7 @@ REJECTED = 0.001
 EFFECT_DOUBTED = 1.28
 """Standard errors of the bag effect above which covariate shift is inconclusive: counts cannot show whether the effect is correlated with the scores. | evaluation_designs"""
 
-LARGE_DRIFT = 0.5
+LARGE_DEVIATION = 0.5
 """Deviation, in standard deviations within a class, that a useful test of label shift must detect. | assumption"""
 
 SEPARATED = 2.58

@@ -166,7 +166,7 @@ def test_mistakes_get_one_sentence(monkeypatch):
         bags_from_frame(lazy, VOTES, on="town", positives="yes")
     with pytest.raises(ValueError, match="those of lazy frames are counted"):
         bags_from_frame(lazy, VOTES, **HOW, multiplicity="age")
-    with pytest.raises(ValueError, match="instance table has no rows"):
+    with pytest.raises(ValueError, match="row table has no rows"):
         bags_from_frame(lazy.head(0), VOTES, **HOW)
 
     def lacks(*_):

@@ -32,7 +32,7 @@ def columns_of(frame):
 
 
 def rows(key, **columns):
-    """An instance table with one feature."""
+    """An row table with one feature."""
     return pd.DataFrame({"key": key, "x": np.arange(len(key)), **columns})
 
 
@@ -386,7 +386,7 @@ def test_rows_may_be_a_sample_of_their_bag():
     people = rows(list("aabb"))
     results = bags(yes=[30, 1], n=[40, 2], share=[0.75, 0.5])
     for options in ({"positives": "yes"}, {"proportion": "share"}):
-        with pytest.warns(UserWarning, match="^1 bag has fewer rows in the instance table than"):
+        with pytest.warns(UserWarning, match="^1 bag has fewer rows in the row table than"):
             _, y = bags_from_frame(people, results, on="key", bag_size="n", **options)
         assert y["proportion"].tolist() == [0.75, 0.75, 0.5, 0.5]
         assert y["size"].tolist() == [2] * 4
@@ -440,7 +440,7 @@ ERRORS = {
         rows(list("ab"))[:0],
         bags(),
         {"proportion": "share"},
-        "^The instance table has no rows.$",
+        "^The row table has no rows.$",
     ),
     "no bags": (
         rows(list("ab")),
@@ -452,13 +452,13 @@ ERRORS = {
         pd.DataFrame([["a", 1, 2]], columns=["key", "x", "x"]),
         bags(),
         {"proportion": "share"},
-        "^Cannot read the instance table: .*'x' 2 times.$",
+        "^Cannot read the row table: .*'x' 2 times.$",
     ),
     "no feature": (
         pd.DataFrame({"key": ["a"]}),
         bags(),
         {"proportion": "share"},
-        "^The instance table has no column except its key, so there is no X.$",
+        "^The row table has no column except its key, so there is no X.$",
     ),
     "on is nothing": (
         rows(list("ab")),
@@ -494,7 +494,7 @@ ERRORS = {
         rows(list("ab")),
         bags(),
         {"on": "keys", "proportion": "share"},
-        r"^The instance table has no column 'keys'; did you mean 'key'\?$",
+        r"^The row table has no column 'keys'; did you mean 'key'\?$",
     ),
     "key in one table": (
         rows(list("ab")),
@@ -518,21 +518,21 @@ ERRORS = {
         rows(["a", "b", None]),
         bags(),
         {"proportion": "share"},
-        "^Row 3 of the instance table has no value in the key column 'key'; fill it in, or leave "
+        "^Row 3 of the row table has no value in the key column 'key'; fill it in, or leave "
         "the row out.$",
     ),
     "missing integer key": (
         rows([1, np.nan]),
         bags([1, 2]),
         {"proportion": "share"},
-        "^Row 2 of the instance table has no value in the key column 'key'; fill it in, or leave "
+        "^Row 2 of the row table has no value in the key column 'key'; fill it in, or leave "
         "the row out.$",
     ),
     "NaN in polars": (
         pl.DataFrame({"key": [0.5, float("nan")], "x": [1, 2]}),
         bags([0.5, 1]),
         {"proportion": "share"},
-        "^Row 2 of the instance table has no value in the key column 'key'; fill it in, or leave "
+        "^Row 2 of the row table has no value in the key column 'key'; fill it in, or leave "
         "the row out.$",
     ),
     "missing key of a bag": (
@@ -570,33 +570,33 @@ ERRORS = {
         rows([1, 2]),
         bags([1.0, 2.0]),
         {"proportion": "share"},
-        r"^The key column 'key' holds integers \(Int64\) in the instance table but floats "
+        r"^The key column 'key' holds integers \(Int64\) in the row table but floats "
         r"\(Float64\) in the bag table, so that no bag can match; convert one of them.$",
     ),
     "integers and text": (
         pl.DataFrame({"key": ["1", "2"], "x": [1, 2]}),
         bags([1, 2]),
         {"proportion": "share", "unmatched": "drop"},
-        r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table, so "
+        r"holds text \(String\) in the row table but integers \(Int64\) in the bag table, so "
         "that no bag can match; their digits would: pass ignore='leading_zeros'.$",
     ),
     "times and dates": (
         rows([dt.datetime(2024, 5, 1, 6), dt.datetime(2024, 5, 2)]),
         pl.DataFrame({"key": [MAY_1, MAY_2], "share": [0.5, 1]}),
         {"proportion": "share"},
-        r"holds times \(Datetime.*\) in the instance table but dates \(Date\) in the bag table",
+        r"holds times \(Datetime.*\) in the row table but dates \(Date\) in the bag table",
     ),
     "time zones": (
         rows(pd.to_datetime([MAY_1, MAY_2]).tz_localize("UTC")),
         bags(pd.to_datetime([MAY_1, MAY_2])),
         {"proportion": "share"},
-        r"holds times with a time zone \(Datetime.*\) in the instance table but times \(",
+        r"holds times with a time zone \(Datetime.*\) in the row table but times \(",
     ),
     "mixed key": (
         rows(["a", 1]),
         bags(),
         {"proportion": "share"},
-        "^The key column 'key' of the instance table mixes integers and text; convert it to one",
+        "^The key column 'key' of the row table mixes integers and text; convert it to one",
     ),
     "lists as keys": (
         rows(list("ab")),
@@ -608,7 +608,7 @@ ERRORS = {
         pl.DataFrame({"key": pl.Series([object()], dtype=pl.Object), "x": [1]}),
         bags(),
         {"proportion": "share"},
-        "^The key 'key' of the instance table holds Object, which cannot name a bag.$",
+        "^The key 'key' of the row table holds Object, which cannot name a bag.$",
     ),
     "ambiguous ids": (
         pd.DataFrame({"u": ["a | b", "a"], "v": ["c", "b | c"], "x": [1, 2]}),
@@ -620,7 +620,7 @@ ERRORS = {
         rows(list("xy")),
         bags(),
         {"proportion": "share", "unmatched": "drop"},
-        "^No bag is in both tables: the first is 'x' in the instance table and 'a' in the bag ",
+        "^No bag is in both tables: the first is 'x' in the row table and 'a' in the bag ",
     ),
     "unknown bags": (
         rows(list("abuvwxyz")),
@@ -732,7 +732,7 @@ ERRORS = {
         bags(share=[0.5, 0.25]),
         {"positives": "share"},
         r"^Column 'share' of the bag table must hold counts; it does not for bags 'a' \(0.5\), 'b' "
-        r"\(0.25\); if these are shares, pass them as proportion.$",
+        r"\(0.25\); if these are proportions, pass them as proportion.$",
     ),
     "half a person": (
         rows(list("aaaabb")),
@@ -757,7 +757,7 @@ ERRORS = {
         rows(list("ab")),
         bags(share=["24%", "100%"]),
         {"positives": "share"},
-        "must hold numbers; row 1 holds '24%'; if these are shares, pass them as proportion.$",
+        "must hold numbers; row 1 holds '24%'; if these are proportions, pass them as proportion.$",
     ),
     "percent of counts": (
         rows(list("ab")),
@@ -775,7 +775,7 @@ ERRORS = {
         bags(),
         rows(list("aabb")),
         {"proportion": "share"},
-        "^The two tables seem to be swapped: column 'share' is in the instance table, which has "
+        "^The two tables seem to be swapped: column 'share' is in the row table, which has "
         "one row for each bag; give the instances first.$",
     ),
     "case": (
@@ -832,13 +832,13 @@ ERRORS = {
         rows(list("ab")).assign(label=[1, 2]),
         bags(),
         {"proportion": "share", "labels": "label"},
-        r"^Column 'label' of the instance table must hold labels \(0, 1\) or nothing; row 2 holds",
+        r"^Column 'label' of the row table must hold labels \(0, 1\) or nothing; row 2 holds",
     ),
     "only labels": (
         rows(list("ab")),
         bags(),
         {"proportion": "share", "labels": "x"},
-        "^The instance table has no column except its key",
+        "^The row table has no column except its key",
     ),
     "booleans as size": (
         rows(list("ab")),

@@ -52,7 +52,7 @@ def test_the_same_model_from_cells_as_from_rows(call, coarse, tmp_path, kept):
     assert result.returncode == 0, result.stderr
     assert "Read 600 rows with 3 columns." in result.stderr
     if kept != "grouped.csv":
-        assert "600 rows of the instance table" in result.stderr
+        assert "600 rows of the row table" in result.stderr
     (first, one), (second, other) = model_of(rows), model_of(cells)
     assert second.coef_names_ == first.coef_names_
     np.testing.assert_allclose(second.coef_, first.coef_, atol=1e-5)

@@ -94,15 +94,15 @@ def test_mistakes(call, halves):
     result = call("evaluate", model, halves / "regions.csv", halves / "second.csv", *known)
     assert "that the model needs" in result.stderr
     result = call("evaluate", halves / "second.csv", table, halves / "second.csv", *known)
-    assert "is no model file" in result.stderr
+    assert "is not a model file" in result.stderr
     result = call("evaluate", model, table, halves / "regions.csv", *known, "--unmatched", "drop")
     assert result.returncode == 0
     assert "Left out: 12 bags of" in result.stderr
 
 
 KNOWN_BAGS = (
-    "unbag evaluate: warning: the model was trained on {} of these 12 bags, and scores better "
-    "there than on others\n"
+    "unbag evaluate: warning: the model was trained on {} of these 12 bags, and estimates "
+    "on these are too high\n"
 )
 
 

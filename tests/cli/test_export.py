@@ -50,7 +50,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(call, folder, tmp_pa
     assert result.stderr == f"unbag export: error: the folder of {place} does not exist\n"
     result = call("export", folder / "regions.csv", "-o", tmp_path / "m.onnx")
     assert result.returncode == 1
-    assert "is no model file" in result.stderr
+    assert "is not a model file" in result.stderr
     assert not list(tmp_path.iterdir())
     assert call("export", folder / "model.unbag").returncode == 2
 

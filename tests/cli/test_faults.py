@@ -381,7 +381,7 @@ def test_unsound_tables(fault, message, call, known):
         ("cut.unbag", "is damaged or cut short"),
         ("flipped.unbag", "is damaged"),
         ("newer.unbag", "has format version 99"),
-        ("visits.csv", "is no model file"),
+        ("visits.csv", "is not a model file"),
         ("nobody.unbag", "there is no file"),
         (".", "it is a folder"),
     ],

@@ -27,9 +27,9 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert result.returncode == 0, result.stderr
     # nothing but the evaluation on stdout, the verdict first
     assert result.stdout.startswith(("No conflict", "Inconclusive", "Rejected"))
-    assert "\nEstimated from the proportions of 24 bags (600 instances)" in result.stdout
+    assert "\nEstimated from the proportions of 24 bags (600 rows)" in result.stdout
     assert "66/66" not in result.stderr  # nobody watches a bar in a pipe
-    assert "\nClass: positive above a probability of 0." in result.stderr
+    assert "\nPredicted class: positive above a probability of 0." in result.stderr
     # the terms of the model
     for word in ("standard deviation", "share of variance", "numbers", "device"):
         assert word in result.stderr
@@ -126,7 +126,7 @@ def test_an_ensemble_shows_its_models(call, folder, known, tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert "held-out loss  weight  seconds" in result.stderr
-    assert "above a probability of 0.2, which is cheapest at the costs given." in result.stderr
+    assert "above a probability of 0.2, which minimises the given costs." in result.stderr
     assert "1.0, 4.0" in call("inspect", model).stdout
     found = load_model(model).metadata
     assert {row["learner"] for row in found["leaderboard"]} == {"mixed", "boosted"}
@@ -144,7 +144,7 @@ def test_bags_that_teach_nothing_are_refused(call, tmp_path):
     arguments += ["--positives", "ill", "--model", "linear", "-o", tmp_path / "m.unbag"]
     result = call(*arguments)
     assert result.returncode == 1
-    assert "these bags are worth no more than 0.9 rows of known label" in result.stderr
+    assert "these bags carry no more information than 0.9 labelled rows" in result.stderr
     assert "Get more bags" in result.stderr
     assert not (tmp_path / "m.unbag").exists()
 
@@ -199,14 +199,14 @@ def broken(frames, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("tables", "options", "message"),
     [
-        ("v.doc r.csv", "", "v.doc is no table that can be read"),
+        ("v.doc r.csv", "", "v.doc cannot be read as a table"),
         ("nobody.csv r.csv", "", "there is no file nobody.csv"),
         ("v.csv cut.parquet", "", "cut.parquet cannot be read as parquet"),
         ("v.csv short.csv", "", "short.csv: line 3 has 1 fields, and the header has 2"),
         (
             "v.csv latin.csv",
             "",
-            "No bag is in both tables: the first is 'r00' in the instance table v.csv and 'ré' in",
+            "No bag is in both tables: the first is 'r00' in the row table v.csv and 'ré' in",
         ),
         ("v.csv none.csv", "", "none.csv has columns and no rows"),
         ("v.csv r.csv", "--exclude nom", "v.csv has no column 'nom' to exclude"),
@@ -219,7 +219,7 @@ def broken(frames, tmp_path, monkeypatch):
         ),
         ("v.csv r.csv", "-o no/where.unbag", "the folder of no/where.unbag does not exist"),
         ("v.csv numbers.csv", "", "--types can make both a category"),
-        ("nowhere.csv r.csv", "", "Row 1 of the instance table nowhere.csv has no value"),
+        ("nowhere.csv r.csv", "", "Row 1 of the row table nowhere.csv has no value"),
         ("v.csv more.csv", "", "more positives than there are instance rows for bags 'r00' (26,"),
         (
             "v.csv size.csv",
@@ -236,7 +236,7 @@ def broken(frames, tmp_path, monkeypatch):
         (
             "v.csv two.csv",
             "--unmatched drop",
-            "these bags are worth no more than 0.4 rows of known label",
+            "these bags carry no more information than 0.4 labelled rows",
         ),
     ],
 )

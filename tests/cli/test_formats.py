@@ -31,12 +31,12 @@ def kept(frames, tmp_path):
     for i in range(3):
         part = visits.iloc[200 * i : 200 * i + 200]
         part.to_parquet(tmp_path / "parts" / f"{i}.parquet", index=False)
-    queries = ["--query", "select * from visits", "--aggregates-query", "select * from regions"]
+    queries = ["--query", "select * from visits", "--bags-query", "select * from regions"]
     database, url = tmp_path / "t.sqlite", f"sqlite:///{tmp_path}/t.sqlite"
     book = tmp_path / "b.xlsx"
     return {
         "text": ([semicolons, latin], ["semicolons between fields and decimal commas", "cp1252"]),
-        "workbook": ([book, book, "--aggregates-query", "regions"], ["first sheet, 'visits'"]),
+        "workbook": ([book, book, "--bags-query", "regions"], ["first sheet, 'visits'"]),
         "database": ([database, database, *queries], []),
         "url": ([url, url, *queries], []),
         "parts": ([tmp_path / "parts", tmp_path / "r.csv"], []),

@@ -61,8 +61,12 @@ def test_margins_have_a_table_of_groups(call, tmp_path):
 @pytest.mark.parametrize(
     ("how", "code", "message"),
     [
-        (("--by", "fWidth"), 1, r"--by fWidth would make \S+ groups, and more than 50 make no"),
-        (("--by", "device", "--contrast", "desk-fax"), 2, "names no two groups, such as desk, ph"),
+        (("--by", "fWidth"), 1, r"--by fWidth would make \S+ groups, and more than 50 are"),
+        (
+            ("--by", "device", "--contrast", "desk-fax"),
+            2,
+            "does not name two groups; there are desk, ph",
+        ),
     ],
 )
 def test_what_makes_no_groups(how, code, message, model, known, call):

@@ -167,7 +167,7 @@ def test_model(run, folder):
     assert result.returncode == 0, result.stderr
     for words in ("LLPClassifier, written", "600 rows in 24 bags", "roc_auc"):
         assert words in result.stdout
-    assert "trained on the likelihood of the counts" in result.stdout.lower()
+    assert "trained by the count likelihood" in result.stdout.lower()
     assert result.stderr == ""
 
 

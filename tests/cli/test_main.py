@@ -57,7 +57,10 @@ def test_version(run):
             ["fit", "a.csv", "b.csv", "--bag", "a", "-o", "m"],
             "--positives --proportion is required",
         ),
-        (["fit", "a", "b", "--bag", "a,,b", "--positives", "k", "-o", "m"], "names by commas"),
+        (
+            ["fit", "a", "b", "--bag", "a,,b", "--positives", "k", "-o", "m"],
+            "names separated by commas",
+        ),
         (
             ["fit", "--folds", "1", "a", "b", "--bag", "a", "--positives", "k", "-o", "m"],
             "one fold",
@@ -97,15 +100,18 @@ def test_version(run):
             "--threshold-metric cost and --costs FP FN go together",
         ),
         (["predict", "m", "new.csv"], "required: -o/--output"),
-        (["predict", "m", "new.csv", "-os", "--threshold", "2"], "a share between 0 and 1"),
-        (["predict", "m", "new.csv", "-os", "--class-prior", "x"], "a positive number is needed"),
+        (["predict", "m", "new.csv", "-os", "--threshold", "2"], "a number between 0 and 1"),
+        (
+            ["predict", "m", "new.csv", "-os", "--class-prior", "x"],
+            "a number between 0 and 1 is needed",
+        ),
         (
             ["predict", "m", "n.csv", "-os", "--class-prior", ".1", "--bag-totals", "b.csv"],
             "--bag-totals gives the class prior of every bag",
         ),
         (
             ["predict", "m", "n.csv", "-os", "--unmatched", "keep"],
-            "--aggregates-query and --unmatched need --bag-totals",
+            "--bags-query and --unmatched need --bag-totals",
         ),
         (["predict", "m", "new.csv", "-o", "-", "--json"], "would both write to stdout"),
         (["predict", "m", "new.csv", "-o", "s", "--chunk-rows", "0"], "at least 1 is needed"),

@@ -81,7 +81,7 @@ def test_words_say_what_to_do(call, months):
     text = " ".join(result.stdout.split())
     assert text.startswith("Prior shift:")
     assert "Use --class-prior 0." in text
-    for args in ("Totals:", "Slope:", "Scatter:", "Worst bag: r", "Rows:"):
+    for args in ("Totals:", "Slope:", "Dispersion:", "Worst bag: r", "Rows:"):
         assert args in text
 
 

@@ -176,7 +176,7 @@ def test_probabilities_are_for_the_population_asked_for(call, folder, frames, tm
     arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz"]
     result = call(*arguments, "-o", tmp_path / "s.csv", "--class-prior", "0.2")
     assert result.returncode == 0, result.stderr
-    assert "Class: positive above a probability of 0.2, which is best for" in result.stderr
+    assert "Predicted class: positive above a probability of 0.2, which maximises" in result.stderr
     found = open_table(tmp_path / "s.csv").read()
     expected = model.predict_proba(frames[0], class_prior=[0.8, 0.2])[:, 1]
     np.testing.assert_allclose(found["probability"], expected, atol=1e-9)
@@ -229,14 +229,14 @@ def test_of_several_classes_the_most_probable_is_taken_and_it_is_said(call, tmp_
     counts.to_csv(tmp_path / "r.csv", index=False)
     args = ["--bag", "bag", "--positives", "a,b,c", "--model", "linear", "--folds", "2"]
     fit = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", *args, "-o", tmp_path / "m.unbag"]
-    assert "Class: the most probable, which is best for accuracy." in call(*fit).stderr
+    assert "Predicted class: the most probable, which maximises accuracy." in call(*fit).stderr
     result = call(*fit, "--threshold-metric", "balanced")
     assert result.returncode == 2
-    assert "--threshold-metric balanced is for two classes; of several" in result.stderr
+    assert "--threshold-metric balanced is for two classes; with more" in result.stderr
     for more in [], ["--class-prior", "0.8,0.1,0.1"], ["--bag-totals", tmp_path / "r.csv"]:
         arguments = ["predict", tmp_path / "m.unbag", tmp_path / "v.csv", "-o", tmp_path / "s.csv"]
         result = call(*arguments, *more)
-        assert "Class: the most probable, which is best for accuracy." in result.stderr
+        assert "Predicted class: the most probable, which maximises accuracy." in result.stderr
         found = open_table(tmp_path / "s.csv").read()
         probabilities = found[["probability_a", "probability_b", "probability_c"]].to_numpy()
         assert found["class"].tolist() == [*np.array([*"abc"])[probabilities.argmax(axis=1)]]

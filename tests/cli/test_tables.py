@@ -82,7 +82,7 @@ NEARLY = {
         lambda v, r: (v, r.assign(conversions=r["rate"])),
         COUNTS,
         ["--proportion", "conversions"],
-        "if these are shares, use --proportion.",
+        "if these are proportions, use --proportion.",
     ),
     "stray": (
         lambda v, r: (v.assign(fLength=v["fLength"].astype(str).where(v.index != 16, "n/a?")), r),
@@ -118,7 +118,7 @@ def test_codes_are_text_and_zeros_may_be_ignored(frames, fit):
     plain = fit(*frames, *COUNTS)
     for regions, message in [
         (r, "'00' and '0000' differ in leading zeros only: --ignore leading-zeros"),
-        (r.assign(region=range(24)), "holds text (String) in the instance table"),
+        (r.assign(region=range(24)), "holds text (String) in the row table"),
     ]:
         result = fit(v, regions, *COUNTS)
         assert result.returncode == 1
@@ -193,7 +193,7 @@ def test_percent_signs_need_no_option(frames, fit):
 def test_swapped_tables(frames, fit):
     result = fit(frames[1].assign(id=1), frames[0], *COUNTS)
     assert result.returncode == 1
-    assert "seem to be swapped: column 'conversions' is in the instance table" in result.stderr
+    assert "seem to be swapped: column 'conversions' is in the row table" in result.stderr
     assert "ROWS come first, then BAGS" in result.stderr
 
 
@@ -211,7 +211,7 @@ def test_finer_tables_and_samples_are_said(frames, fit):
     np.testing.assert_allclose(finer.coefficients, plain.coefficients)
     tenfold = regions.assign(conversions=10 * regions["conversions"], n=250)
     sampled = fit(visits, tenfold, *COUNTS, "--bag-size", "n")
-    assert "24 bags have fewer rows in the instance table" in sampled.stderr
+    assert "24 bags have fewer rows in the row table" in sampled.stderr
     assert "random samples with the shares of their bags" in sampled.stderr
     np.testing.assert_allclose(sampled.coefficients, plain.coefficients)
 
@@ -239,7 +239,7 @@ def test_known_labels(frames, call, known, folder, tmp_path):
         tmp_path / "w.unbag",
     )
     assert wrong.returncode == 1
-    assert "Column 'device' of the instance table" in wrong.stderr
+    assert "Column 'device' of the row table" in wrong.stderr
     assert "must hold labels (0, 1) or nothing; row 1 holds" in wrong.stderr
 
 

@@ -149,7 +149,11 @@ WRONG = {
     "no such second file": ("fit v.csv nowhere.csv", 1, "there is no file nowhere.csv"),
     "empty": ("fit nothing.csv r.csv", 1, "nothing.csv is empty"),
     "no rows": ("fit header.csv r.csv", 1, "header.csv has columns and no rows"),
-    "no table": ("fit table.doc r.csv", 1, r"table.doc is no table .* must end in \.csv"),
+    "no table": (
+        "fit table.doc r.csv",
+        1,
+        r"table.doc cannot be read as a table.* must end in \.csv",
+    ),
     "compressed twice": ("fit v.parquet.gz r.csv", 1, "v.parquet.gz is compressed twice"),
     "row too long": ("fit long.csv r.csv", 1, "long.csv: line 2 has 3 fields, and the header has"),
     "open quote": ("fit quote.csv r.csv", 1, r"row on lines? 3.*\(is a quote left open\?\)|line 3"),
@@ -209,7 +213,7 @@ WRONG = {
         1,
         r"no column 'regio'; did you mean 'region'",
     ),
-    "missing key": ("fit gap.csv r.csv", 1, "Row 5 of the instance table gap.csv has no value in"),
+    "missing key": ("fit gap.csv r.csv", 1, "Row 5 of the row table gap.csv has no value in"),
     "other kinds of keys": ("fit numbered.csv r.csv", 1, "holds integers .* but text .* --types"),
     "case": ("fit v.csv upper.csv", 1, "'r0' and 'R0' differ in case only: --ignore case"),
     "no common bag": ("fit others.csv r.csv", 1, "No bag is in both tables: the first is 'xr0'"),
@@ -224,12 +228,12 @@ WRONG = {
     "missing count": ("fit v.csv lost.csv", 1, r"must hold counts; .* bag 'r2' \(missing\)"),
     "negative count": ("fit v.csv negative.csv", 1, r"must hold counts; .* bag 'r0' \(-1\)"),
     "too many": ("fit v.csv many.csv", 1, r"more positives than .* 'r5' \(11, but 10 rows\)"),
-    "shares as counts": ("fit v.csv shares.csv", 1, "if these are shares, use --proportion"),
+    "shares as counts": ("fit v.csv shares.csv", 1, "if these are proportions, use --proportion"),
     "percentages": (f"fit v.csv percent.csv {SHARE}", 1, "if these are percentages, use --percent"),
     "shares as percentages": (
         f"fit v.csv r.csv {SHARE} --percent",
         1,
-        "No share is above 1%: if the column holds shares, leave --percent out",
+        "No value is above 1%: if the column holds proportions, leave --percent out",
     ),
     "percent of counts": ("fit v.csv r.csv --percent", 2, "--percent goes with --proportion"),
     "negative share": (
@@ -291,11 +295,11 @@ WRONG = {
         r"labels \(0, 1\) or .* row 1 holds",
     ),
     # other files and commands
-    "no page": ("fit v.csv r.csv --report out.pdf", 2, "pages are HTML, so that out.pdf should"),
+    "no page": ("fit v.csv r.csv --report out.pdf", 2, "pages are HTML: out.pdf must"),
     "no folder": ("fit v.csv r.csv -o no/where.unbag", 1, "the folder of no/where.unbag does not"),
     "a folder": ("fit v.csv r.csv -o empty", 1, "empty is a folder; give the name of a file in it"),
     "no bag": ("fit v.csv r.csv --bag", 2, "argument --bag: expected one argument"),
-    "no model": ("predict short.unbag v.csv -o out.csv", 1, "short.unbag is no model file"),
+    "no model": ("predict short.unbag v.csv -o out.csv", 1, "short.unbag is not a model file"),
     "column gone": ("predict m.unbag ageless.csv -o out.csv", 1, "no column 'age' that the model"),
     "other kind": (
         "predict m.unbag old.csv -o out.csv",
@@ -317,7 +321,7 @@ WRONG = {
     "only read": (
         "predict m.unbag v.csv -o out.xlsx",
         1,
-        "out.xlsx is no table that can be",
+        "out.xlsx cannot be (written|read) as a table",
     ),
     "nothing to keep": ("predict m.unbag v.csv -o out.csv --keep id", 1, "no column 'id' to keep"),
     "other classes": (

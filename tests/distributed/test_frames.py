@@ -40,11 +40,11 @@ KEY = ["region", "year"]
 def test_what_is_added_up_or_sampled_is_said(tables, parquet):
     people, results = tables
     more = results.assign(yes=2 * results["yes"], n=2 * results["n"])
-    with pytest.warns(UserWarning, match="12 bags have fewer rows in the instance table"):
+    with pytest.warns(UserWarning, match="12 bags have fewer rows in the row table"):
         _, y = bags_from_frame(
             dd.read_parquet(parquet), more, on=KEY, positives="yes", bag_size="n"
         )
-    with pytest.warns(UserWarning, match="12 bags have fewer rows in the instance table"):
+    with pytest.warns(UserWarning, match="12 bags have fewer rows in the row table"):
         _, expected = unbag.bags_from_frame(people, more, on=KEY, positives="yes", bag_size="n")
     assert sorted(y.compute().tolist()) == sorted(expected.tolist())
 

@@ -70,8 +70,8 @@ def test_every_test_is_told_with_what_it_could_have_seen():
         {"The scores": SOUND, "The features": WEAK, "Others": "no bags."}, LABEL_SHIFT
     )
     sound, weak, none, _ = found.reasons
-    assert f"{SOUND.typical_drift:.2g} SD would have been detected" in sound
-    assert f"{WEAK.typical_drift:.2g} SD would not have been detected" in weak
+    assert f"{SOUND.typical_deviation:.2g} SD would have been detected" in sound
+    assert f"{WEAK.typical_deviation:.2g} SD would not have been detected" in weak
     assert none == "Others could not be tested: no bags."
 
 

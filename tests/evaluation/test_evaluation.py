@@ -72,7 +72,7 @@ def test_evaluation_holds_what_single_estimates_give():
     assert list(table.columns) == ["value", "standard_error", "low", "high", "assumption"]
     assert table.loc["roc_auc", "value"] == found["roc_auc"].value
     text = str(found)
-    assert "30 bags (900 instances) without labels" in text
+    assert "30 bags (900 rows) without labels" in text
     assert "roc_auc" in text
 
 

@@ -180,7 +180,7 @@ def test_names_are_text_and_nothing_else(nasty_report):
     assert "'<script>alert(1)</script>'" in words
     assert "be\\x07ll\\nline" in words
     assert not set("\u202e\x07\u2067") & set(text)
-    assert nasty_report.evaluation.tests["The columns of X"].reject
+    assert nasty_report.evaluation.tests["The features"].reject
     assert any("not linear in the proportions" in text for text in nasty_report.warnings)
 
 
@@ -248,7 +248,7 @@ def test_frames_with_text_and_gaps_in_a_pipeline():
         "column 1",
     ]
     plain = model_report(MODEL, DATA.X, DATA.y, cv=2, n_resamples=50, feature_names=["a", "b"])
-    assert list(plain.evaluation.tests["The columns of X"].features["feature"]) == ["a", "b"]
+    assert list(plain.evaluation.tests["The features"].features["feature"]) == ["a", "b"]
 
 
 class _Keep(StandardScaler):
@@ -267,7 +267,7 @@ class _Keep(StandardScaler):
 
 def test_sparse_data():
     report = model_report(MODEL, csr_array(DATA.X), DATA.y, cv=2, n_resamples=50)
-    assert not report.evaluation.tests["The columns of X"].reject
+    assert not report.evaluation.tests["The features"].reject
 
 
 def test_few_and_similar_bags_are_warned_of():

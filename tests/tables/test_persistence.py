@@ -386,8 +386,8 @@ class TestForeignAndDamagedFiles:
         ("content", "message"),
         [
             (b"", "is empty"),
-            (b"bag,proportion\n1,0.5\n", "is no model file"),
-            (np.random.default_rng(0).bytes(1000), "is no model file"),
+            (b"bag,proportion\n1,0.5\n", "is not a model file"),
+            (np.random.default_rng(0).bytes(1000), "is not a model file"),
             (pickle.dumps(SMALL), "looks like a pickle"),
             (sio.dumps(SMALL), r"holds no header\.json"),
             (b"PK\x03\x04" + bytes(100), "damaged or cut short"),

@@ -108,7 +108,7 @@ def read_numbers(
         with suppress(ValueError):
             numeric[row] = float(plain) / unit
         if math.isnan(numeric[row]):
-            hint = "; if these are shares, {proportion}" if is_percent else ""
+            hint = "; if these are proportions, {proportion}" if is_percent else ""
             raise JoinError(
                 "Column {column!r} of the {bags} must hold numbers; row {row} holds {value!r}"
                 f"{hint}.",

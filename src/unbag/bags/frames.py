@@ -111,7 +111,7 @@ def bags_from_frame(
     Returns
     -------
     X : data frame
-        The instance table without its key columns and labels: the same kind of frame, rows in
+        The row table without its key columns and labels: the same kind of frame, rows in
         the same order; of a lazy one, a DataFrame of polars or pandas.
     y : structured ndarray of shape (n_instances,)
         The target, as made by `bag_target`.

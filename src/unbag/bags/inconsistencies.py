@@ -17,7 +17,7 @@ _ROUNDING = 1e-9
 # Decimals beyond which a proportion counts as exact, and what sums may then be off by.
 _MOST_DECIMALS = 8
 _TOLERANCE = 1e-6
-# What sizes count: rows of the instance table, or members of bags of which these are a sample.
+# What sizes count: rows of the row table, or members of bags of which these are a sample.
 _MEMBERS = {"row": "instance rows", "member": "members by its size"}
 
 
@@ -97,7 +97,9 @@ def check_counts(
         fraction = exact & (np.abs(column - np.round(column)) > _ROUNDING * np.maximum(column, 1))
         # shares that were taken for counts
         within = ((column >= 0) & (column <= 1))[np.isfinite(column)].all()
-        likely = "if these are shares, {proportion}" if within else "if noise was added, {noise}"
+        likely = (
+            "if these are proportions, {proportion}" if within else "if noise was added, {noise}"
+        )
         hint = f"; {likely}" if fraction.any() else ""
         sentence = f"Column {{column!r}} of the {{bags}} must hold counts; it does not for {{wrong}}{hint}."
         _refuse(wrong | fraction, column, match, sentence, name, "not a count")

@@ -29,7 +29,7 @@ def _ignoring(names: Sequence[str]) -> str:
 
 # What sentences call the two tables, and what they advise, unless callers give other words.
 WORDS: dict[str, Any] = {
-    "instances": "instance table",
+    "instances": "row table",
     "bags": "bag table",
     "drop": "pass unmatched='drop'",
     "convert": "convert one of them",
@@ -120,7 +120,7 @@ def match_bags(
     keys: list[str],
     ignore: Sequence[str] = (),
 ) -> Match:
-    """Find the rows of the bag table that each row of the instance table belongs to."""
+    """Find the rows of the bag table that each row of the row table belongs to."""
     for name in keys:
         _check_present(instance_table, name, "instances")
         _check_present(bag_table, name, "bags")

@@ -127,7 +127,7 @@ def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -
 
 def open_aggregates(options: argparse.Namespace) -> Table:
     """Open the table of bags."""
-    return _open(options, options.aggregates, options.aggregates_query)
+    return _open(options, options.aggregates, options.bags_query)
 
 
 def open_instances(options: argparse.Namespace) -> Table:
@@ -147,7 +147,7 @@ def _to_read(
     keep: Mapping[str, ColumnType | None],
     why: str,
 ) -> tuple[list[str], dict[str, ColumnType]]:
-    """Columns of the instance table to be read, and what is known to be in them."""
+    """Columns of the row table to be read, and what is known to be in them."""
     if schema is None:
         keys = [name for name in options.bag if name in options.exclude]
         if keys:

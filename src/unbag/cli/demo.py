@@ -29,7 +29,7 @@ from unbag.reports.drawing import BLUE, GREY, make_axes, save_figure
 from unbag.tables import make_classifier
 
 _EXAMPLES = """examples:
-  unbag demo                                  ten seconds; writes a picture and a page
+  unbag demo                                  writes a picture and a page
   unbag demo -o demo.svg --report demo.html   under other names
 """
 

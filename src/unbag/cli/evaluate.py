@@ -15,7 +15,7 @@ from unbag.cli.models import (
     open_with_tables,
     warn_of_known_bags,
 )
-from unbag.cli.options import add_json, add_page, file_place
+from unbag.cli.options import add_json, add_page, file_place, proportion
 from unbag.cli.output import save_page, show_result
 from unbag.cli.sample_labels import RowLabels
 from unbag.evaluation import evaluate
@@ -41,8 +41,8 @@ def add_command(commands: Any) -> None:
         commands,
         "evaluate",
         description="Estimate the accuracy of a saved model on new bags, without labels, after checks of the\n"
-        "assumptions. (On the training bags, unbag fit has estimated it.) Labels of some rows, drawn at\n"
-        "random, give estimates without an assumption.",
+        "assumptions. (unbag fit does this for the training bags, by cross-validation.) Labels of some\n"
+        "rows, drawn at random, give estimates without an assumption.",
         epilog=_EXAMPLES,
     )
     words = (
@@ -52,7 +52,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--labels", type=file_place, metavar="TABLE", help=words)
     words = "report how strong a confounder between bags must be for the AUC to fall below this"
-    parser.add_argument("--robustness", type=float, metavar="AUC", help=words)
+    parser.add_argument("--robustness", type=proportion, metavar="AUC", help=words)
     add_page(parser)
     add_json(parser)
 

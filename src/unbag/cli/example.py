@@ -17,8 +17,8 @@ from unbag.tables import write_table
 
 _EXAMPLES = """examples:
   unbag example visits                        visitors of a shop, and purchases per region
-  unbag example conversions --folder june     the same with noise, gaps and a misleading column
-  unbag example flights                       flights of 2013, and how many of a day were late
+  unbag example conversions --folder june     with noise, missing values and a misleading column
+  unbag example flights                       flights of 2013, and the number of late ones per day
 """
 
 

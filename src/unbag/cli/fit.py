@@ -61,7 +61,7 @@ from unbag.tables.scoring import Rule, make_rule
 _ONE_TABLE_ONLY = {
     "report": "the accuracy cannot be estimated from several tables of the same rows",
     "label_column": "labels of some rows need a single table of bags",
-    "aggregates_query": "every --grouping is a table; give files",
+    "bags_query": "every --grouping is a table; give files",
 }
 
 _NOT_EVALUATED = (
@@ -172,7 +172,7 @@ def _save(
 ) -> dict[str, Any]:
     """Save the model with what every model file says; return that for --json."""
     names = "instances aggregates bag positives proportion bag_size noise exclude types unmatched"
-    names += " percent hidden multiplicity margins ignore label_column query aggregates_query encoding na_values"
+    names += " percent hidden multiplicity margins ignore label_column query bags_query encoding na_values"
     given = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
     if given["encoding"] == options.parser.get_default("encoding"):
         given["encoding"] = None  # which says nothing of these tables

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from itertools import product
 from typing import Any
 
-from unbag._text import counted
+from unbag._text import WIDTH, counted, listing
 from unbag.cli.data import naming
 from unbag.cli.models import add_model_command, open_with_tables
 from unbag.cli.options import add_json, add_page, by_commas
@@ -34,7 +35,7 @@ def add_command(commands: Any) -> None:
         "(--by COLUMN | --margins COLUMN,COLUMN)",
         members=True,
         description="Estimate the share of each class in groups of rows, with intervals from the posterior of the\n"
-        "model, and bounds that hold for any model. Give the rows and bags that the model was fitted to.",
+        "model, and bounds that hold without a model. ROWS and BAGS are those of unbag fit.",
         epilog=_EXAMPLES,
     )
     add = parser.add_argument
@@ -54,7 +55,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Load, read, draw, compare."""
     if bool(options.by) == bool(options.margins):
-        options.parser.error("give either --by or --margins, to say which the groups are")
+        options.parser.error("give either --by or --margins, which name the groups")
     options.by = options.by or ["group"]
     keep: dict[str, ColumnType | None] = dict.fromkeys(options.by, "category")
     model, _, data, _ = open_with_tables(options, keep, "to make groups by")
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if len(groups) > _MOST_GROUPS:
         raise ValueError(
             f"--by {','.join(options.by)} would make {counted(len(groups), 'group')}, and more than "
-            f"{_MOST_GROUPS} make no table; give a column of fewer values"
+            f"{_MOST_GROUPS} are too many for a table; give a column with fewer values"
         )
     by, pairs = groups[code], [_pair(text, groups.tolist(), options) for text in options.contrast]
     with naming(options):
@@ -78,7 +79,11 @@ def run(options: argparse.Namespace) -> int:
         about = {"title": title, "command": options.command}
         save_page(groups_page(estimates, limits, model=model, **about), options)
     compared = zip(contrasts, limits, strict=True)
-    text = "\n\n".join([str(estimates), *(f"{one}\n{limit.summary}" for one, limit in compared)])
+    said = (
+        "\n".join(textwrap.fill(part, WIDTH) for part in (str(one), limit.summary))
+        for one, limit in compared
+    )
+    text = "\n\n".join([str(estimates), *said])
     record = {
         "groups": estimates.table.to_dict("records"),
         "bags": estimates.bags.to_dict("records"),
@@ -98,6 +103,7 @@ def _pair(text: str, groups: list[str], options: argparse.Namespace) -> tuple[st
     for first, second in product(groups, repeat=2):
         if f"{first}-{second}" == text:
             return first, second
-    names = ", ".join(groups[:5])
-    options.parser.error(f"--contrast {text!r} names no two groups, such as {names}")
+    options.parser.error(
+        f"--contrast {text!r} does not name two groups; there are {listing(groups)}"
+    )
     raise AssertionError

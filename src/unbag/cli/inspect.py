@@ -46,6 +46,10 @@ _EXAMPLES = """examples:
 """
 
 
+# What the two tables are called in the help of a fit.
+_TABLES = {"instances": "ROWS", "aggregates": "BAGS"}
+
+
 def add_command(commands: Any) -> None:
     """Add ``unbag inspect``."""
     parser = add_parser(
@@ -126,7 +130,7 @@ def _inspect_model(options: argparse.Namespace) -> int:
     if metadata.get("training"):
         lines.append(sentence(metadata["training"]["summary"]))
     given = [
-        (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
+        (_TABLES.get(name, name), ", ".join(map(str, value)) if isinstance(value, list) else value)
         for name, value in metadata.get("fitted_with", {}).items()
         if value not in (None, [], {}) and value is not False
     ]
@@ -153,9 +157,10 @@ def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
         values = "many values" if column["kind"] == "category" else ""
         if column["values"] is not None:
             values = f"{counted(len(column['values']), 'value')}"
-        rows.append((column["name"], column["kind"], values, "gaps" if column["missing"] else ""))
+        missing = "some" if column["missing"] else ""
+        rows.append((column["name"], column["kind"], values, missing))
     more = [f"and {counted(len(columns) - 50, 'more column')}"] if len(columns) > 50 else []
-    return [*table_lines(("column", "kind", "values", "gaps"), rows), *more]
+    return [*table_lines(("column", "type", "values", "missing"), rows), *more]
 
 
 # --- two tables ----------------------------------------------------------------------------------
@@ -210,7 +215,7 @@ def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
         information = effective_sample_size(y)
     # those that the model of make_classifier sees, so that the test is that of a fit
     X = MixedFeatures().fit_transform(table)
-    assumption = check_columns(y, X, what="The features")
+    assumption = check_columns(y, X)
     return BagInspection(information, assumption, *_estimate_effect(X, y))
 
 

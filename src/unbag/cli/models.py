@@ -100,10 +100,10 @@ def warn_of_known_bags(found: ModelFile, data: BagData) -> None:
     if kept is not None and n_seen:
         among = "" if len(kept["bags"]) == kept["n_bags"] else "at least "
         n_bags = check_bag_target(data.y).n_bags
-        known = "; 'unbag fit' has estimated how good it is on held-out bags"
+        known = "; see 'unbag inspect MODEL' for estimates from held-out bags"
         warnings.warn(
             f"the model was trained on {among}{n_seen} of these {counted(n_bags, 'bag')}, and "
-            f"scores better there than on others{known if found.metadata.get('evaluation') else ''}",
+            f"estimates on these are too high{known if found.metadata.get('evaluation') else ''}",
             UserWarning,
             stacklevel=2,
         )

@@ -43,7 +43,7 @@ def add_command(commands: Any) -> None:
     )
     words = "relative difference of totals that does not matter"
     parser.add_argument(
-        "--tolerance", type=positive_number, default=0.05, metavar="SHARE", help=words
+        "--tolerance", type=positive_number, default=0.05, metavar="PROPORTION", help=words
     )
     add_page(parser)
     add_json(parser)

@@ -46,12 +46,14 @@ def add_columns(
     """
     group = parser.add_argument_group("columns")
     add = group.add_argument
-    words = "column that names the bag, in both tables; several columns name a bag together"
+    words = "column that names the bag, in both tables; with several, each combination is a bag"
     add("--bag", type=by_commas, required=required, metavar=_NAMES, help=words)
     known = group.add_mutually_exclusive_group(required=required)
-    words = "column of BAGS with the number of positives; several classes: a column for each"
+    words = (
+        "column of BAGS with the number of positives; with more than two classes, one column each"
+    )
     known.add_argument("--positives", type=by_commas, metavar=_NAMES, help=words)
-    words = "column of BAGS with the proportion of positives, 0 to 1; several classes: likewise"
+    words = "column of BAGS with the proportion of positives, 0 to 1; with more classes, one column each"
     known.add_argument("--proportion", type=by_commas, metavar=_NAMES, help=words)
     add("--percent", action="store_true", help="--proportion and its noise are in percent")
     words = (
@@ -67,8 +69,7 @@ def add_columns(
     if features:
         _add_rows(add)
     words = (
-        "types of columns that are inferred wrongly: number, category, boolean or time; a category "
-        "keeps leading zeros"
+        "corrects inferred types: number, category, boolean or time; a category keeps leading zeros"
     )
     add("--types", type=_types, default={}, metavar="COLUMN=TYPE[,...]", help=words)
     words = "refuse bags that only one of the tables has, or leave them out"
@@ -86,11 +87,11 @@ def _add_members(add: Callable[..., Any]) -> None:
     )
     add("--hidden", metavar="SET", help=words)
     words = (
-        "columns of ROWS with the size of each group, if you know no individuals but totals of "
-        "groups in each bag; BAGS may be the same file"
+        "columns of ROWS with the size of each group, if you have group sizes per bag instead of "
+        "individuals; BAGS may be the same file"
     )
     add("--margins", type=by_commas, metavar=_NAMES, help=words)
-    words = "column of ROWS: how many identical rows a row stands for"
+    words = "column of ROWS: how many identical rows each row stands for"
     add("--multiplicity", metavar=_COLUMN, help=words)
 
 
@@ -101,7 +102,7 @@ def _add_rows(add: Callable[..., Any]) -> None:
         "many, whole bags are sampled"
     )
     add("--group-rows", action="store_true", help=words)
-    words = "with --group-rows: bins of a column of numbers (default: 256, or fewer)"
+    words = "with --group-rows: bins per numeric column (default: 256, or fewer)"
     add("--bins", type=whole_number(2), metavar="N", help=words)
     words = "column of ROWS with the labels of some rows, empty for the others: 0, 1, ..., or names"
     add("--labels", dest="label_column", metavar=_COLUMN, help=f"{words} of class columns")
@@ -114,7 +115,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("reading").add_argument
     words = "query for ROWS if it is a database; the sheet if it is a workbook"
     add("--query", metavar="SQL|SHEET", help=words)
-    add("--aggregates-query", metavar="SQL|SHEET", help="the same for BAGS")
+    add("--bags-query", metavar="SQL|SHEET", help="the same for BAGS")
     words = "encoding of text that is not UTF-8 or UTF-16"
     add("--encoding", default="cp1252", metavar="NAME", help=words)
     words = "text that stands for a missing value, such as '?', in addition to empty cells and NA"
@@ -211,7 +212,7 @@ def page_place(text: str) -> Path:
     """Read where a page is to be written."""
     path = file_place(text)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"pages are HTML, so that {path} should end in .html")
+        raise argparse.ArgumentTypeError(f"pages are HTML: {path} must end in .html")
     return path
 
 
@@ -219,7 +220,7 @@ def by_commas(text: str) -> list[str]:
     """Split names at commas."""
     names = text.split(",")
     if not all(names):
-        raise argparse.ArgumentTypeError(f"names by commas are needed, not {text!r}")
+        raise argparse.ArgumentTypeError(f"names separated by commas are needed, not {text!r}")
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise argparse.ArgumentTypeError(f"{twice[0]!r} is named twice")
@@ -245,6 +246,14 @@ def positive_number(text: str) -> float:
         if 0 < float(text) < math.inf:
             return float(text)
     raise argparse.ArgumentTypeError(f"a positive number is needed, not {text!r}")
+
+
+def proportion(text: str) -> float:
+    """Read a number between 0 and 1."""
+    with suppress(ValueError):
+        if 0 < float(text) < 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"a number between 0 and 1 is needed, not {text!r}")
 
 
 def one_or_all(names: list[str] | None) -> Any:

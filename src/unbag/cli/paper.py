@@ -35,17 +35,22 @@ def add_command(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     add = paper.add_argument
-    add("--methods", default=_METHODS, help=f"names, by commas ({_METHODS})")
-    add("--trials", type=int, default=5, help="trials of each cell, seeds 0, 1, ...")
+    add("--methods", default=_METHODS, help="names, separated by commas")
+    add("--trials", type=int, default=5, help="trials of each setting, with seeds 0, 1, ...")
     add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
-    add("--tables-only", action="store_true", help="run nothing, show the results in the folder")
+    add("--tables-only", action="store_true", help="run nothing; show the results in the folder")
     add("--jobs", type=int, default=2, help="trials in parallel")
     add_output(paper, "FOLDER", "folder of the results", default=Path("unbag-paper"))
     add("--table", default="1", help="1 (instances fixed), 2 (bags fixed) or 1,2")
     add("--datasets", default="adult,magic", help="adult, magic or both")
     add("--ranges", default="0-0.5,0.5-1", help="ranges of the proportions")
     add("--bag-sizes", default="8,32,128,512", help="rows in each bag")
-    add("--bags", choices=["paper", "iid"], default="paper", help="iid: random bags")
+    add(
+        "--bags",
+        choices=["paper", "iid"],
+        default="paper",
+        help="as in the paper, or random bags (iid)",
+    )
     add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
 
 
@@ -96,7 +101,9 @@ def _numbers(text: str, option: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"{option} takes whole numbers by commas, not {text!r}") from None
+        raise ValueError(
+            f"{option} takes whole numbers separated by commas, not {text!r}"
+        ) from None
 
 
 def _ranges(text: str) -> list[tuple[float, float]]:

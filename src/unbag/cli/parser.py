@@ -46,7 +46,14 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Escapes what it repeats of a wrong call."""
+    """Escapes what it repeats of a wrong call; what a command does not know is its own error."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse arguments that the command does not know with its own usage."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """Print usage and error, and exit with 2."""
@@ -58,7 +65,7 @@ def make_parser(whole: Container[str | None]) -> Parser:
     parser = Parser(
         prog="unbag",
         usage="unbag COMMAND ...",
-        description="Train classifiers of single rows from the totals of bags.",
+        description="Train a classifier from group totals, without individual labels.",
         epilog=_EXAMPLES,
         formatter_class=Help,
     )

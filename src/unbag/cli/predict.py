@@ -19,7 +19,7 @@ from unbag.cli.options import (
     add_output,
     add_reading,
     file_place,
-    positive_number,
+    proportion,
     table_place,
     whole_number,
 )
@@ -50,7 +50,7 @@ def add_command(commands: Any) -> None:
         description="Score the rows of a table of any size, in chunks. Columns may come in any order and "
         "are checked\nagainst those of training. The output has the columns that name the bag, if there "
         "are any, and\n\n"
-        "  class        1 for positive, 0 for negative, by the rule of unbag fit or by --threshold\n"
+        "  class        1 for positive, 0 for negative, by the threshold of unbag fit, or --threshold\n"
         "  score        log-odds in the population of the training bags\n"
         "  probability  of the positive class, in that population or that of --class-prior\n\n"
         "With more than two classes, class is a name, and score and probability have a column each.",
@@ -59,20 +59,20 @@ def add_command(commands: Any) -> None:
     add_model(parser)
     add = parser.add_argument
     add("instances", metavar="ROWS", type=table_place, help=f"rows to score: {FORMATS}")
-    words = "table to write, in the format that its name says; - for CSV on stdout"
+    words = "table to write; its ending names the format; - for CSV on stdout"
     add_output(parser, "SCORES", words, required=True, type=_output)
     kept = parser.add_mutually_exclusive_group()
     add_keep(kept)
     kept.add_argument("--all-columns", action="store_true", help="copy all columns to the output")
     words = (
         "proportion of positives in the population where you use the model, if it differs from that "
-        "of the training bags; several classes: all proportions, by commas"
+        "of the training bags; with more than two classes, all proportions, separated by commas"
     )
     add("--class-prior", type=_shares, metavar="P", help=words)
-    words = "probability above which a row is positive, instead of the rule of unbag fit"
-    add("--threshold", type=_share, metavar="P", help=words)
+    words = "probability above which a row is positive, instead of the threshold of unbag fit"
+    add("--threshold", type=proportion, metavar="P", help=words)
     words = (
-        "table of bags with known totals, in the columns (and with the noise) of unbag fit: the "
+        "table of bags with known totals, with the column names and the noise given to unbag fit: the "
         "probabilities of a bag then add up to its total; all rows are read at once"
     )
     add("--bag-totals", type=table_place, metavar="BAGS", help=words)
@@ -92,8 +92,8 @@ def run(options: argparse.Namespace) -> int:
     if options.output == "-" and options.json:
         options.parser.error("--json and '-o -' would both write to stdout")
     if options.bag_totals is None:
-        if options.aggregates_query or options.unmatched:
-            options.parser.error("--aggregates-query and --unmatched need --bag-totals")
+        if options.bags_query or options.unmatched:
+            options.parser.error("--bags-query and --unmatched need --bag-totals")
     elif options.class_prior is not None:
         options.parser.error(
             "--bag-totals gives the class prior of every bag: leave --class-prior out"
@@ -176,7 +176,7 @@ def _read_known_bags(
             "of unbag fit"
         )
     now = {"instances": options.instances, "aggregates": options.bag_totals, "label_column": None}
-    how = ("query", "aggregates_query", "encoding", "na_values", "parser")
+    how = ("query", "bags_query", "encoding", "na_values", "parser")
     now |= {name: getattr(options, name) for name in how}
     if options.unmatched is not None:
         now["unmatched"] = options.unmatched
@@ -190,15 +190,8 @@ def _output(text: str) -> str:
     return str(file_place(text))
 
 
-def _share(text: str) -> float:
-    number = positive_number(text)
-    if number >= 1:
-        raise argparse.ArgumentTypeError(f"a share between 0 and 1 is needed, not {text!r}")
-    return number
-
-
 def _shares(text: str) -> list[float]:
-    return [_share(part) for part in text.split(",")]
+    return [proportion(part) for part in text.split(",")]
 
 
 def _to_text(output: str) -> bool:

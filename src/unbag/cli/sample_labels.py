@@ -91,7 +91,7 @@ class RowLabels:
         own = (ROW, WEIGHT, LABEL, *options.bag)
         keys = [name for name in self._table.names if name not in own]
         self._key = keys[0] if keys and ROW not in self._table.names else ROW
-        self._table.need([self._key, LABEL], "to read labels by")
+        self._table.need([self._key, LABEL])
 
     @property
     def keep(self) -> dict[str, ColumnType | None] | None:
@@ -135,7 +135,7 @@ def _row_numbers(table: Any, path: Path) -> NDArray[np.intp]:
 def _rows_by_key(
     table: Any, key: str, data: BagData, options: argparse.Namespace
 ) -> NDArray[np.intp]:
-    """Positions of the rows of the instance table that have the same key."""
+    """Positions of the rows of the row table that have the same key."""
     known = data.kept[key].astype(str)
     where = {text: row for row, text in enumerate(known)}
     if len(where) < len(known):
@@ -150,7 +150,7 @@ def _rows_by_key(
 
 
 def _places(rows: NDArray[np.intp], data: BagData, path: Path) -> NDArray[np.intp]:
-    """Positions in the data of rows of the instance table."""
+    """Positions in the data of rows of the row table."""
     if len(np.unique(rows)) < len(rows):
         values, times = np.unique(rows, return_counts=True)
         raise TableError(path, f"has two labels for row {values[times > 1][0] + 1}")
@@ -160,7 +160,7 @@ def _places(rows: NDArray[np.intp], data: BagData, path: Path) -> NDArray[np.int
     if wrong.any():
         raise ValueError(
             f"{path} has a label for row {rows[wrong][0] + 1}, which is not among the rows of the "
-            "instance table that have a bag"
+            "row table that have a bag"
         )
     return places
 

@@ -67,7 +67,7 @@ class TrainedPipeline:
         return [
             *lines,
             *(term_lines(terms) if terms else []),
-            f"Class: {self.rule or MOST_PROBABLE}.",
+            f"Predicted class: {self.rule or MOST_PROBABLE}.",
         ]
 
 
@@ -76,19 +76,20 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model and evaluation")
     add = group.add_argument
     words = (
-        "auto: the mixed model; linear: the same without a kernel; boosted: trees; neural: a network; "
-        "ensemble: a weighted average of the mixed model and trees. Trees need unbag[boosting], "
-        "networks unbag[torch]"
+        "auto: the mixed model; linear: the mixed model without a kernel; boosted: trees; neural: a "
+        "network; ensemble: a weighted average of the mixed model and trees. Trees need "
+        "unbag[boosting], networks unbag[torch]"
     )
     add("--model", choices=get_args(ModelName), default="auto", help=words)
     words = (
-        "what the threshold on probabilities optimises: balanced accuracy (default), accuracy, F1, or "
-        "the cost of errors (--costs); of several classes the most probable is predicted"
+        "metric that the threshold on probabilities optimises: balanced accuracy (default), accuracy, "
+        "F1, or the cost of errors (--costs); with more than two classes, the most probable class "
+        "is predicted"
     )
     add("--threshold-metric", choices=get_args(RuleName), help=words)
     words = "with --threshold-metric cost: costs of a false positive and a false negative"
     add("--costs", nargs=2, type=positive_number, metavar=("FP", "FN"), help=words)
-    words = "folds of bags, for the evaluation and the settings of trees; 0: no evaluation"
+    words = "folds of bags for the evaluation and for the settings of trees; 0: no evaluation"
     add("--folds", type=whole_number(0), default=5, metavar="N", help=words)
     add_seed(group)
 
@@ -100,8 +101,8 @@ def check_fitting(options: argparse.Namespace) -> None:
     several = len(options.positives or options.proportion) > 2
     if several and options.threshold_metric not in (None, "accuracy"):
         options.parser.error(
-            f"--threshold-metric {options.threshold_metric} is for two classes; of several, the most "
-            "probable is predicted"
+            f"--threshold-metric {options.threshold_metric} is for two classes; with more, the "
+            "most probable class is predicted"
         )
     options.threshold_metric = options.threshold_metric or ("accuracy" if several else "balanced")
     if (options.costs is None) == (options.threshold_metric == "cost"):
@@ -114,7 +115,7 @@ def check_fitting(options: argparse.Namespace) -> None:
 def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None:
     """Refuse bags that carry almost no information, and warn of those that carry little.
 
-    Of several targets of the same rows, what they are worth is taken together.
+    The information of several targets of the same rows is added up.
     """
     with warnings.catch_warnings():
         # said below
@@ -127,8 +128,8 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
     best = max(worths, key=lambda worth: worth.n_effective)
     if rows < _FEWEST_ROWS:
         raise ValueError(
-            f"these bags are worth no more than {rows:.1f} rows of known label, from which nothing "
-            f"can be learned: {best.warning or best.summary}{_percent_hint(options, targets)}"
+            f"these bags carry no more information than {rows:.1f} labelled rows, too little to learn "
+            f"from: {best.warning or best.summary}{_percent_hint(options, targets)}"
         )
     if best.warning is not None:
         say(best.warning)
@@ -138,7 +139,7 @@ def _percent_hint(options: argparse.Namespace, targets: tuple[NDArray[np.void], 
     """Suggest that percentages are proportions, if none of them is above one percent."""
     if not options.percent or max(y["proportion"].max() for y in targets) > 0.01:
         return ""
-    return " No share is above 1%: if the column holds shares, leave --percent out."
+    return " No value is above 1%: if the column holds proportions, leave --percent out."
 
 
 def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipeline:

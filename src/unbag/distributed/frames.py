@@ -84,7 +84,7 @@ def bags_from_frame(
     keys = as_column_names(on, "on")
     missing = [name for name in keys if name not in instances.columns]
     if missing:
-        raise ValueError(f"The instance table has no column {missing[0]!r}.")
+        raise ValueError(f"The row table has no column {missing[0]!r}.")
     partitions = partitions_of(instances[keys])
     counts = partitions.reduce(_count_keys, _join_counts)
     tables = match_tables(counts, aggregates, on=on, **options)

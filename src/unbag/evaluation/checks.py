@@ -14,7 +14,7 @@ Label shift (bags differ only in how many of each class they contain) is checked
 - the slope of observed on predicted bag proportions (`unbag.evaluation.bag_effects`), which also
   checks covariate shift (bags differ only in who is in them).
 
-An assumption is *not_rejected* if a deviation that matters would have been found, *rejected*, or
+An assumption is *not_rejected* if a deviation that matters would have been detected, *rejected*, or
 *inconclusive*. Correlated rows in a bag (one household, one shift) scatter bag means, so that
 tests reject, and do not harm estimates that are clustered by bag; a slope that agrees with label
 shift therefore turns such a rejection into *inconclusive*.
@@ -106,7 +106,7 @@ def check_scores(y: Any, scores: Floats) -> Check:
 
 
 def check_columns(
-    y: Any, X: Any, feature_names: ArrayLike | None = None, what: str = "The columns of X"
+    y: Any, X: Any, feature_names: ArrayLike | None = None, what: str = "The features"
 ) -> Check:
     """Test the columns of X, as numbers."""
     columns = read_columns(X, feature_names)
@@ -133,7 +133,7 @@ def check_features(
     features = before.transform(X)
     if feature_names is None:
         feature_names = names_behind(before)
-    return check_columns(y, features, feature_names, "The features")
+    return check_columns(y, features, feature_names)
 
 
 def _check(what: str, y: Any, columns: Columns, notes: list[str] | None = None) -> Check:
@@ -174,7 +174,7 @@ class Signal:
 
     @property
     def has_power(self) -> bool:
-        """Whether the absence of any signal would have been found in half of the cases."""
+        """Whether the absence of any signal would have been detected in half of the cases."""
         return bool(_SIGNAL * self.error <= 1)
 
 
@@ -362,12 +362,12 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
     if above < _SIGNAL or not signal.has_power:
         text += "; these bags cannot tell whether rows of a bag carry any signal."
         return [("inconclusive", text)]
-    text += f" (a deviation of {_DETECTED * signal.error:.2f} would have been found)."
+    text += f" (a deviation of {_DETECTED * signal.error:.2f} would have been detected)."
     return [("not_rejected", text)]
 
 
 def _slope(effect: BagEffect | None) -> str:
-    """The slope, what either assumption expects, and the deviation that would have been found."""
+    """The slope, what either assumption expects, and the deviation that would have been detected."""
     if effect is None:
         return ""
     slope, margin = effect.slope_unconstrained, NORMAL_95 * effect.slope_error
@@ -375,6 +375,6 @@ def _slope(effect: BagEffect | None) -> str:
     return (
         f"Observed on predicted bag proportions: slope {slope:.2f} ± {margin:.2f}; covariate shift "
         f"expects 1.00, label shift {effect.slope_label_shift:.2f} (a deviation of "
-        f"{_DETECTED * effect.slope_error:.2f} would have been found)."
+        f"{_DETECTED * effect.slope_error:.2f} would have been detected)."
         f"{off if slope + margin < 1 else ''}"
     )

@@ -1,15 +1,15 @@
-"""Test of label shift: given its class, an instance is distributed alike in every bag.
+"""Test of label shift: instances of a class have the same distribution in all bags.
 
 The statistics of columns are in `unbag.evaluation.lack_of_fit`; here columns are read as numbers,
 p-values of all columns and bags are adjusted to each other, and the finding is put into words.
 
-Numbers stay what they are; their gaps are filled in by the median, and whether there was one is a
-column of its own. Of text and categories, every value that is not rare is a column of zeros and
-ones.
+Missing numbers are replaced by the median, and whether a number was missing is a column of its own.
+Of text and categories, every value that is not rare is a column of zeros and ones.
 """
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -21,10 +21,10 @@ from scipy import sparse
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside
-from unbag._text import aligned, listing, p_text
+from unbag._text import WIDTH, aligned, listing, p_text
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
-from unbag.defaults import LARGE_DRIFT
+from unbag.defaults import LARGE_DEVIATION
 from unbag.evaluation.lack_of_fit import Plane
 from unbag.weights import check_contrast
 
@@ -44,11 +44,11 @@ _SPARSE = 0.1
 class LabelShiftTest:
     """Result of `label_shift_test`; printing it shows the tables.
 
-    Of ``features``, in the order of the columns: ``statistic`` (lack of fit, on average about
-    ``df`` or less under label shift) and ``detectable_drift``: how far, in standard deviations
-    within a class, the means of bags must typically drift to be noticed in four of five cases. NaN
-    for skipped columns. Of ``bags``, the worst first: ``feature`` in which a bag stands out most, and
-    ``z``, how many standard errors its mean is off there.
+    ``features`` has a row for each column: ``statistic``, the lack of fit (under label shift on
+    average about ``df`` or less), and ``detectable_deviation``, the deviation of bag means, in
+    standard deviations within a class, that is detected with a power of 80%. Skipped columns have
+    NaN. ``bags`` has the worst bag first: ``feature`` is the column in which it deviates most, and
+    ``z`` the deviation of its mean in standard errors.
     """
 
     p_value: float  # the smallest adjusted p-value in the two tables
@@ -67,27 +67,27 @@ class LabelShiftTest:
         return str(self.features["feature"][int(np.nanargmin(self.features["p_value"]))])
 
     @property
-    def typical_drift(self) -> float:
+    def typical_deviation(self) -> float:
         """Deviation in SD that is detected with power 80%: median over columns."""
-        return float(np.nanmedian(self.features["detectable_drift"]))
+        return float(np.nanmedian(self.features["detectable_deviation"]))
 
     @property
     def has_power(self) -> bool:
         """Whether deviations of half a standard deviation would have been detected, or some were."""
-        return self.reject or self.typical_drift <= LARGE_DRIFT
+        return self.reject or self.typical_deviation <= LARGE_DEVIATION
 
     @property
     def summary(self) -> str:
         """The finding in a sentence or two, with what would have been detected."""
-        p, drift = self.features["adjusted_p_value"], self.typical_drift
+        p, deviation = self.features["adjusted_p_value"], self.typical_deviation
         tested = np.isfinite(p)
         off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p <= self.alpha)]
         standing = self.bags["bag"][self.bags["adjusted_p_value"] <= self.alpha]
         if not self.reject:
             found = f"No conflict with label shift found ({p_text(self.p_value)}, adjusted)"
-            if drift > LARGE_DRIFT:
-                return f"{found}, but deviations below {drift:.2g} SD would not have been detected."
-            return f"{found}: deviations above {drift:.2g} SD would have been detected."
+            if deviation > LARGE_DEVIATION:
+                return f"{found}, but deviations below {deviation:.2g} SD would not have been detected."
+            return f"{found}: deviations above {deviation:.2g} SD would have been detected."
         sentence = "Bag means are linear in the proportions, except for single bags."
         if len(off):
             worst = [f"{self.features['feature'][j]} ({p_text(p[j])})" for j in off]
@@ -103,7 +103,8 @@ class LabelShiftTest:
     def __str__(self) -> str:
         worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
         first = np.arange(min(_LISTED, len(self.bags["bag"])))
-        lines = [self.summary, *self.notes, "", *_table(self.features, worst)]
+        said = (textwrap.fill(text, WIDTH) for text in (self.summary, *self.notes))
+        lines = [*said, "", *_table(self.features, worst)]
         return "\n".join([*lines, "", *_table(self.bags, first)])
 
     __repr__ = __str__
@@ -116,12 +117,10 @@ def label_shift_test(
     feature_names: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> LabelShiftTest:
-    """Test whether instances of a class are distributed alike in all bags.
+    """Test label shift: whether instances of a class have the same distribution in all bags.
 
-    Estimates without labels and the corrected risk rest on that. Each column of ``X`` is a
-    check: if the means of bags do not follow the proportions, instances of one class differ from
-    bag to bag. The converse does not hold; a drift that leaves all tested means in place goes
-    unseen.
+    Under label shift, the bag means of every column of ``X`` are linear in the proportions. The
+    converse does not hold: a deviation that leaves all tested means linear is not detected.
 
     Parameters
     ----------
@@ -129,7 +128,7 @@ def label_shift_test(
         Scores of a classifier, or features. May be sparse. Of text, each frequent value is a column of
         zeros and ones; missing numbers are replaced by the median.
     y : structured array from `unbag.bag_target`
-        Proportions are taken for the exact shares in the bag, unless it gives their noise.
+        Proportions are exact unless it gives their noise.
     feature_names : sequence of str, optional
         Names of the columns; by default those of the data frame, or 0, 1, ...
     alpha : float, default=0.05
@@ -141,12 +140,12 @@ def label_shift_test(
 
     Notes
     -----
-    Half of the alpha is for features (each one's lack of fit over all bags), half for single
-    bags, by Holm's correction. A drift linear in the proportions is just what classes with other
-    means would give, unless the classes would lie further apart than the values within bags do.
-    Correlated rows within bags (one household, one shift) scatter bag means as a drift does, and
-    are found as well; estimates by whole bags do not suffer from that. Where several bags drift,
-    those that are named may be sound ones.
+    Half of alpha is for features (the lack of fit of each over all bags), half for single bags,
+    with Holm's correction. No test can distinguish a deviation that is linear in the proportions
+    from a difference between classes, unless the classes would have to lie further apart than the
+    values within bags do. Correlated rows within bags (one household, one work shift) also make bag
+    means deviate, and the test rejects, although estimates by whole bags stay valid. If several
+    bags deviate, the bags that are named may be others.
 
     Examples
     --------
@@ -182,7 +181,7 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
         )
     check_contrast(bags)
     if not (bags.sizes > 1).any():
-        raise ValueError("No bag has more than one row, so that nothing can be tested.")
+        raise ValueError("No bag has more than one row, so nothing can be tested.")
     names, plane, df = columns.names, Plane(bags), float(bags.n_bags - bags.n_classes)
     statistic, p, drift = np.full((3, len(names)), np.nan)
     steep = np.zeros(len(names), dtype=bool)
@@ -207,7 +206,7 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
         p_bag[new], z[new], worst[new] = least[new], found.z[column, bag][new], at[column[new]]
     tested = np.isfinite(p)
     if not tested.any():
-        raise ValueError("Every column is constant, so that there is nothing to test.")
+        raise ValueError("Every column is constant, so there is nothing to test.")
     adjusted = np.minimum(2 * _holm(p), 1.0)
     judged = np.isfinite(p_bag)
     of_bags = np.minimum(2 * _holm(np.where(judged, tested.sum() * p_bag, np.nan)), 1.0)
@@ -218,8 +217,8 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
     steep &= adjusted <= alpha
     if steep.any():
         notes.append(
-            "Bag means follow the proportions more steeply than values within bags are apart, "
-            f"which a mixture of classes cannot do: {listing(list(names[steep]))}."
+            "Bag means change more with the proportions than the spread within bags allows under label "
+            f"shift: {listing(list(names[steep]))}."
         )
     smallest = float(min(np.nanmin(adjusted), np.nanmin(of_bags)))
     return LabelShiftTest(
@@ -232,7 +231,7 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
             "df": np.where(tested, df, np.nan),
             "p_value": p,
             "adjusted_p_value": adjusted,
-            "detectable_drift": drift,
+            "detectable_deviation": drift,
         },
         bags={
             "bag": bags.ids[order],

@@ -63,7 +63,7 @@ _ROBUST_ROUNDS = 20
 _SETTLED = 1e-3
 # Times that plane and variances are fitted in turn; the third changes hardly anything.
 _ROUNDS = 3
-# Power at which a drift counts as "would have been seen".
+# Power at which a deviation "would have been detected".
 _POWER = 0.8
 # With more rows than this, ranks are those of a column rounded to quantiles of so many rows.
 _EXACT_RANKS = 50_000

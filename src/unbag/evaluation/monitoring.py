@@ -233,8 +233,8 @@ class MonitoringResult:
                 slope = "unknown, since the new bags are too alike."
             texts += [
                 f"Slope{of}: {slope}",
-                f"Scatter{of}: bags vary {one.scatter_ratio:.2f} times as much around their line "
-                "as by sampling, known noise and the bag effect of training (chi-square "
+                f"Dispersion{of}: bags vary {one.scatter_ratio:.2f} times as much around their line as "
+                "sampling, known noise and the bag effect of training explain (chi-square "
                 f"{change.chi_square:.1f} on {change.degrees:.0f}; {p_text(change.scatter_p)}).",
             ]
         return [*texts, self.describe_worst_bag()]

@@ -208,12 +208,12 @@ class Evaluation:
 
     @property
     def sensitivity(self) -> str:
-        """The range of within-bag log-odds that the sensitivity range is for, in a sentence."""
+        """The range of log-odds within bags that the sensitivity range is for, in a sentence."""
         if self.signal == "none" or self.factors is None:
-            return "Sensitivity range: any within-bag log-odds, since bags determine none."
+            return "Sensitivity range: any log-odds within bags, since bags determine none."
         low, high = self.factors
         text = (
-            f"Sensitivity range: within-bag log-odds between {low:.2g} and {high:.2g} times the "
+            f"Sensitivity range: log-odds within bags between {low:.2g} and {high:.2g} times the "
             "fitted ones"
         )
         return f"{text}." if self.signal == "found" else f"{text}: no signal within bags is found."
@@ -247,15 +247,15 @@ class Evaluation:
         return "\n".join([*found, "", *lines, *numbers])
 
     def _what(self, n_labels: int) -> str:
-        labels = f"and {n_labels} labels" if n_labels else "without labels"
+        labels = f"and {n_labels:,} labels" if n_labels else "without labels"
         text = (
-            f"Estimated from the proportions of {self.n_bags} bags ({self.n_instances} instances) "
+            f"Estimated from the proportions of {self.n_bags:,} bags ({self.n_instances:,} rows) "
             f"{labels}"
         )
         if self.fold is None:
             return f"{text}."
         return (
-            f"{text}, in {self.fold.max() + 1} folds, each scored by a model that did not see it."
+            f"{text}, in {self.fold.max() + 1} folds; each bag is scored by a model of other bags."
         )
 
     def _findings(self) -> list[str]:

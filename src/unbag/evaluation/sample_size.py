@@ -96,8 +96,8 @@ def _summary(bags: Bags, share: float, rows: Floats, by_bag: Floats) -> str:
     if n_labelled:
         what += f" and {counted(n_labelled, 'labelled row')}"
     sentences = [
-        f"{capital(what)} with {bags.n_instances:,} instances in all are equivalent to "
-        f"about {rough(share * bags.n_instances)} labelled rows for separating the classes "
+        f"{capital(what)} with {bags.n_instances:,} rows in all are equivalent to about "
+        f"{rough(share * bags.n_instances)} labelled rows for separating the classes "
         f"({_percent(share)} of what all labels would give).",
         f"Class means are as precise as from {_by_class(bags.class_names, rows)}.",
     ]
@@ -166,8 +166,8 @@ def effective_sample_size(y: Any) -> EffectiveSampleSize:
     >>> bag = ["north"] * 4 + ["south"] * 4 + ["west"] * 8
     >>> y = bag_target(bag, counts={"north": 0, "south": 2, "west": 7})
     >>> print(effective_sample_size(y))
-    These 3 bags with 16 instances in all are equivalent to about 8.4 labelled rows for separating
-    the classes (52% of what all labels would give). Class means are as precise as from about 4.6
+    These 3 bags with 16 rows in all are equivalent to about 8.4 labelled rows for separating the
+    classes (52% of what all labels would give). Class means are as precise as from about 4.6
     labelled negatives and 6.4 positives. One of the bags carries 61% of the information.
     <BLANKLINE>
     The most informative bags:

@@ -41,10 +41,10 @@ from unbag.inference.posterior import PosteriorScores, draw_shares, interval
 _CORRELATION, _PART = -0.7, 0.5
 
 _WARNING = (
-    "Estimates follow the model: equal rows are taken to have equal log-odds in all bags, up to a "
-    "random intercept. Where a group differs between bags for other reasons (aggregation bias), "
-    "estimates and intervals are wrong and counts cannot show it: see group_sensitivity. Bounds hold "
-    "in any case."
+    "Shares and intervals are valid if rows with the same features have the same log-odds in all bags, "
+    "up to a random intercept. If a group differs between bags for other reasons (aggregation bias), "
+    "they are wrong, and counts cannot show it: see group_sensitivity (unbag groups --contrast). "
+    "Bounds always hold."
 )
 
 

@@ -127,7 +127,7 @@ class TableFile:
             endings = f"{endings} or .ipc" if to_write else f"{endings}, .ipc, .xlsx, .zip, .sqlite"
             raise TableError(
                 table,
-                f"is no table that can be {'written' if to_write else 'read'}: its name must end "
+                f"cannot be {'written' if to_write else 'read'} as a table: its name must end "
                 f"in {endings}{'' if to_write else ' or .duckdb'} (.csv.gz and the like will do).",
             )
         if compression and form not in (*SEPARATORS, "json"):

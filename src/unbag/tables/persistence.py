@@ -166,7 +166,7 @@ def load_model(
     Raises
     ------
     ValueError
-        If the file is no model file, is damaged, is of a newer format or holds other types.
+        If the file is not a model file, is damaged, is of a newer format or holds other types.
     OSError
         If it cannot be read.
 
@@ -311,7 +311,9 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
                 "code in it; save models with unbag.tables.persistence.save_model."
             )
         if start != b"PK\x03\x04":
-            raise ValueError(f"{path} is no model file: neither unbag fit nor save_model wrote it.")
+            raise ValueError(
+                f"{path} is not a model file: neither unbag fit nor save_model wrote it."
+            )
         try:
             archive = zipfile.ZipFile(file)
         except Exception as error:  # zipfile has no one error for damage
@@ -325,13 +327,15 @@ def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     names = archive.namelist()
     if HEADER not in names:
         # of a file that is cut short, the end of the model inside may be found, itself an archive
-        raise ValueError(f"{path} is no model file, or its end is missing: it holds no {HEADER}.")
+        raise ValueError(
+            f"{path} is not a model file, or its end is missing: it holds no {HEADER}."
+        )
     try:
         header = json.loads(_read_member(path, archive, HEADER))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path} is no model file: its header does not say so.")
+        raise ValueError(f"{path} is not a model file: its header does not say so.")
     written, schema = header.get("format_version"), header.get("schema", "")
     if type(written) is int and written > FORMAT_VERSION:
         raise ValueError(

@@ -100,7 +100,7 @@ def training_record(model: Any) -> dict[str, Any]:
     """
     model = getattr(model, "best_estimator_", model)
     record: dict[str, Any] = {"objective": "likelihood"}
-    facts = ["trained on the likelihood of the counts"]
+    facts = ["trained by the count likelihood"]
     if hasattr(model, "terms_"):
         record["terms"] = [term._asdict() for term in model.terms_]
         for name in ("bag_effect", "dispersion", "log_marginal_likelihood"):

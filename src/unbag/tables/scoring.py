@@ -20,15 +20,15 @@ from unbag.tables.pipeline import split_pipeline
 RuleName = Literal["balanced", "accuracy", "f1", "cost"]
 
 _AIMS = {
-    "balanced": "which is best for the mean of both classes' recalls",
-    "accuracy": "which is best for accuracy",
-    "f1": "which is best for F1 on the bags of training",
-    "cost": "which is cheapest at the costs given",
+    "balanced": "which maximises balanced accuracy",
+    "accuracy": "which maximises accuracy",
+    "f1": "which maximises F1 on the training bags",
+    "cost": "which minimises the given costs",
     "given": "as specified",
 }
 
 # The rule for more than two classes, in words.
-MOST_PROBABLE = "the most probable, which is best for accuracy"
+MOST_PROBABLE = "the most probable, which maximises accuracy"
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class Scorer:
     def remarks(self) -> list[str]:
         """Remarks on the columns."""
         if len(self._names) > 2 and self._has["probability"]:
-            return [f"Class: {MOST_PROBABLE}."]
-        return [] if self._rule is None else [f"Class: {self._rule}."]
+            return [f"Predicted class: {MOST_PROBABLE}."]
+        return [] if self._rule is None else [f"Predicted class: {self._rule}."]
 
     def score(self, X: Any, y: NDArray[np.void] | None = None) -> dict[str, Any]:
         """Columns for some rows; with ``y``, given the counts of their bags."""
