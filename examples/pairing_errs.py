@@ -4,7 +4,7 @@ The paper's example: two bags of 8 instances, of true proportion .45 and .55. Wi
 the one with more positives is the one that should have fewer. Does a classifier then learn from
 pairs that are upside down?
 
-It does not, since the observed proportion is no guess at the true one: it is the exact mixture of
+It does not, since the observed proportion does not estimate the true one: it is the exact mixture of
 the instances in the bag. This example estimates the balanced error of a fixed classifier from
 pairs of such bags, as they come and merged into large ones, over and over, and compares with the
 truth. All are right on average; merging only makes them less precise.

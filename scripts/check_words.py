@@ -20,13 +20,15 @@ FILES = (
 EXAMPLES = {Path(__file__), ROOT / "tests" / "test_site.py"}
 BANNED = re.compile(
     r"\b(whoever|told|anew|but for|bends?|hindsight|keep their (look|odds|word)|by no test|which is no"
-    r"|(?<!there )is no (class|feature|luck)|worth most a|one by the|saddle point|witness(es)?|goes? along with"
+    r"|(?<!there )(is|are) no (?!(longer|more|smaller|conflict|stupid)\b)\w+|worth most a|one by the|saddle point|witness(es)?|goes? along with"
     r"|speaks? against|bears? out|borne out|next to nothing|as good as|wherever|besides|hard to tell|(?<![\"'])worlds?(?![\"'])"
-    r"|chances|(the|a|with|of) chance (of|that|to|by)|teach(es)?|shuffled bags|refute[sd]?|doubtful"
+    r"|(?<!by )chances?|rows at random|(by|of|from|that|on) bags held out|finer (bags|groups|tables)|teach(es)?|shuffled bags|refute[sd]?|doubtful"
     r"|t(ell|ells|old|elling) (\w+ ){0,2}apart|tells? (it|us|you|how|what|more|most|nothing)"
     r"|pooled shares?|effects of (a |the )?bags?|sharp (estimate|figure)s?|possible values|blanks"
     r"|column importance|obeys?|(is|are) heard|loud|in truth|holds? the truth|held the truth"
-    r"|in the place of|it stays|mixture of learners)\b",
+    r"|in the place of|it stays|mixture of learners|promise[sd]|believe[sd]?|speaks? (for|of)"
+    r"|(with|and|have|has|no) gaps|instance tables?|these very|within reason|at the least"
+    r"|would have been (seen|found)|bags (that )?drift|goes by|guess(es|ed)?|if theirs|than ours)\b",
     re.IGNORECASE,
 )
 CODE = re.compile(r"`[^`\n]*`")

@@ -100,9 +100,9 @@ def draw_flights(lines: Iterable[str]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(FLIGHTS_COLUMNS)
-    chance = random.Random(2013)
+    rng = random.Random(2013)
     for flights in (days[date] for date in sorted(days)):
-        drawn = sorted(chance.sample(range(len(flights)), FLIGHTS_A_DAY))
+        drawn = sorted(rng.sample(range(len(flights)), FLIGHTS_A_DAY))
         writer.writerows(flights[place] for place in drawn)
     return text.getvalue()
 

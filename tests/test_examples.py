@@ -1,4 +1,4 @@
-"""Every example runs, and says what it promises to say."""
+"""Every example runs, and prints its message."""
 
 import importlib.util
 import re
@@ -50,7 +50,7 @@ def test_every_picture_is_drawn(example, tmp_path, monkeypatch, capsys):
     assert re.search(SAYS.get(example.stem, r""), capsys.readouterr().out)
 
 
-def test_the_gallery_has_what_it_promises():
+def test_the_gallery_is_complete():
     assert len(PICTURES) >= 15
     for path in PICTURES:
         title, underline, empty, text = path.read_text(encoding="utf-8").splitlines()[1:5]

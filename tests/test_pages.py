@@ -1,6 +1,6 @@
 """Every block of code on every page runs, and so does every command.
 
-Pages that speak of the reader's tables get them from shipped data here.
+Pages on the reader's tables get them from shipped data here.
 """
 
 import doctest

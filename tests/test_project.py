@@ -25,9 +25,9 @@ def test_every_promise_on_security_names_a_test_that_exists():
     assert len(named) > 25
     for name, place in named:
         assert f"def {name}(" in (ROOT / place).read_text(encoding="utf-8"), name
-    # in the parts that promise something, no paragraph goes without one, except for advice
-    promises = text.partition("## What a model")[2].partition("## Privacy")[0]
-    assert all("`test_" in part for part in re.split(r"\n- ", promises)[1:])
+    # in the parts about models, no paragraph goes without one, except for advice
+    parts = text.partition("## What a model")[2].partition("## Privacy")[0]
+    assert all("`test_" in part for part in re.split(r"\n- ", parts)[1:])
 
 
 def test_oldest_versions_are_the_lower_bounds():

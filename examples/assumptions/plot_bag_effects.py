@@ -32,10 +32,10 @@ print(f"Days differ by ±{100 * spread:.0f} percentage points that features do n
 scores = cross_fit(model, X, y).scores
 expected = bags.means(1 / (1 + np.exp(-scores)))
 late = bags.proportions[:, 1]
-chance = np.sqrt(expected * (1 - expected) / bags.sizes)
+error = np.sqrt(expected * (1 - expected) / bags.sizes)
 
 axes = plt.figure().gca()
-axes.errorbar(expected, late, yerr=2 * chance, fmt="o", ms=4, elinewidth=0.7)
+axes.errorbar(expected, late, yerr=2 * error, fmt="o", ms=4, elinewidth=0.7)
 axes.axline((0.2, 0.2), slope=1, color="black", lw=1, ls="--")
 axes.set(xlabel="proportion late, predicted", ylabel="proportion late, observed")
 axes.set_title("Bars show sampling variation: days deviate by more")

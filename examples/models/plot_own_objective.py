@@ -17,7 +17,7 @@ from unbag.paper.lbfgs import LinearSpace, minimise
 
 
 class ForgivingRisk:
-    """Sum over bags of log(1 + (d/s)²), d the mean chance of positives less the bag's share."""
+    """Sum over bags of log(1 + (d/s)²), d the mean predicted probability less the proportion of the bag."""
 
     n_outputs = 1
 
@@ -30,11 +30,11 @@ class ForgivingRisk:
 
     def value_and_gradient(self, scores, _):
         """Value of each column, and its gradient by the scores."""
-        chance = 1 / (1 + np.exp(-scores[:, 0]))
-        means = np.stack([self.bags.means(column) for column in chance])
+        probability = 1 / (1 + np.exp(-scores[:, 0]))
+        means = np.stack([self.bags.means(column) for column in probability])
         off = (means - self.bags.proportions[:, 1]) / self.scale
         by_bag = 2 * off / (1 + off**2) / (self.scale * self.bags.sizes)
-        gradient = by_bag[:, self.bags.index] * chance * (1 - chance)
+        gradient = by_bag[:, self.bags.index] * probability * (1 - probability)
         return np.log1p(off**2).sum(axis=1), gradient[:, None]
 
 

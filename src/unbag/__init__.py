@@ -43,7 +43,7 @@ __all__ = [
     "multi_grouping_target",
 ]
 
-# Where those live that are no models.
+# Where those live that are not models.
 _HOMES = {
     "BagKFold": "model_selection",
     "BagShuffleSplit": "model_selection",

@@ -12,7 +12,7 @@ from typing import IO
 
 
 def check_place(path: str | os.PathLike[str]) -> Path:
-    """Make sure that a file can have this name: its folder is there, and it is no folder itself."""
+    """Make sure that a file can have this name: its folder is there, and it is not a folder itself."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")

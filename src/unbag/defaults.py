@@ -1,4 +1,4 @@
-"""Numbers that change what a user gets and are no parameters, each with its reason and its study.
+"""Numbers that change what a user gets and are not parameters, each with its reason and its study.
 
 They are printed as one table in docs/reference/defaults.md. What is not here is a size of blocks,
 a tolerance of rounding or a limit of iterations.

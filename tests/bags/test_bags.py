@@ -28,7 +28,7 @@ def by_id(bags):
 
 # ids: [second, first, second, third], in whatever form a user may have them
 IDS = {
-    "integers with gaps": ([40, -3, 40, 7], [40, -3, 40, 7]),
+    "integers with missing values": ([40, -3, 40, 7], [40, -3, 40, 7]),
     "unsigned": (np.array([4, 0, 4, 255], dtype=np.uint8), [4, 0, 4, 255]),
     "beyond float": ([2**60 + 1, 2**60, 2**60 + 1, 2**60 + 2],) * 2,
     "whole floats": ([4.0, 1.0, 4.0, 9.0], [4, 1, 4, 9]),
@@ -709,7 +709,7 @@ def test_names_of_classes_stay_with_the_target():
         assert check_bag_target(part).class_names.tolist() == ["Ann", "Bob", "Cy"]
     plain = bag_target([1, 1, 2, 2], counts=counts)
     np.testing.assert_array_equal(y, plain)
-    # models go by numbers
+    # models use numbers
     assert check_bag_target(y).classes.tolist() == [0, 1, 2]
     assert check_bag_target(plain).class_names.tolist() == [0, 1, 2]
 
@@ -728,7 +728,7 @@ def test_counts_are_whole_numbers_unless_noise_is_given(counts):
     with pytest.raises(ValueError, match=sentence):
         bag_target([7, 7, 9, 9], counts=counts)
     assert bag_target([7, 7, 9, 9], counts=counts, noise=0.5)["proportion"].shape[0] == 4
-    # rounding is no fraction
+    # rounding is not a fraction
     assert bag_target([7, 7], counts=[1 + 1e-9] * 2)["proportion"][0] == pytest.approx(0.5)
 
 

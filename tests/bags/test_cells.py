@@ -14,7 +14,7 @@ N = 4000
 
 
 def make_people():
-    """People of thirty districts, some of whose columns have gaps, and the votes of these."""
+    """People of thirty districts, some of whose columns have missing values, and the votes of these."""
     rng = np.random.default_rng(0)
     district = rng.integers(0, 30, N)
     town = rng.normal(size=30)[district]

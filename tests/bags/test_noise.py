@@ -356,7 +356,7 @@ def test_pairs_and_merging_do_not_go_with_noise():
             bag_weights(bags, merge=merge)
 
 
-# --- what it is for: no bias towards chance ---------------------------------------------------------
+# --- what it is for: no bias towards zero ---------------------------------------------------------
 
 
 def auc(W, bags, scores):

@@ -43,7 +43,7 @@ def call(capsys):
 
 @pytest.fixture(scope="session")
 def frames():
-    """Visits of 24 regions with gaps and text, and their conversions, made from MAGIC."""
+    """Visits of 24 regions with missing values and text, and their conversions, made from MAGIC."""
     magic = load_magic()
     rng = np.random.default_rng(0)
     wanted = np.linspace(0.05, 0.95, 24)

@@ -1,4 +1,4 @@
-"""Visitors by region: consistent totals, noise and gaps."""
+"""Visitors by region: consistent totals, noise and missing values."""
 
 import numpy as np
 import pytest

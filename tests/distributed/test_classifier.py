@@ -18,7 +18,7 @@ from unbag.distributed import DistributedClassifier
 pytestmark = pytest.mark.usefixtures("in_this_thread")
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
-# rows at random, so that every bag spans partitions
+# shuffled rows: every bag spans partitions
 ORDER = np.random.default_rng(0).permutation(len(DATA.y))
 X, y = DATA.X[ORDER], DATA.y[ORDER]
 LINEAR = LLPClassifier(kernel=None)
@@ -51,7 +51,7 @@ def assert_same_model(distributed, local, X=X):
 
 
 def frame_of(X, partitions=3):
-    """A frame with gaps, levels that few rows have and text, and its partitions."""
+    """A frame with missing values, levels that few rows have and text, and its partitions."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame.loc[rng.random(len(frame)) < 0.2, "b"] = np.nan

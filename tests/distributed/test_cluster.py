@@ -225,7 +225,7 @@ def test_more_data_than_the_memory_of_a_worker():
     settings = {"kernel": None, "bag_effect": 1.0}
     estimator = LLPClassifier(variances={"numbers": 1e-5}, tol=0.3, **settings)
     model = DistributedClassifier(estimator).fit(large, da.concatenate(y)).to_local()
-    # every step is the same, and what it promises so many times as much
+    # every step is the same, and its expected gain so many times as large
     n_times = copies * n_partitions
     variances, tol = {"numbers": 1e-5 * n_times}, 0.3 / n_times**0.5
     expected = LLPClassifier(variances=variances, tol=tol, **settings).fit(base_rows(d), DATA.y)

@@ -61,7 +61,7 @@ def test_shuffling_within_bags_would_see_next_to_nothing():
     for one in np.unique(bag):
         rows = np.flatnonzero(bag == one)
         within[rows] = TABLE[rng.permutation(rows)]
-    # bag means of the scores, which the likelihood goes by, are the very same
+    # bag means of the scores, which the likelihood depends on, are the same
     for X in (TABLE, within):
         means = np.bincount(bag, MODEL.decision_function(X)) / np.bincount(bag)
         np.testing.assert_allclose(means, np.bincount(bag, MODEL.decision_function(TABLE)) / 30)

@@ -174,7 +174,7 @@ def test_few_large_bags_a_batch_are_learned_given_their_sum():
     settings = {"max_epochs": 4, "hidden": (16,), "batch_size": 200, "lr": 0.02}
     plain = LLPNeuralClassifier(**settings, condition_on_total=False).fit(data.X, data.y)
     model = LLPNeuralClassifier(**settings, condition_on_total=True).fit(data.X, data.y)
-    # the losses of bags held out are those of all counts
+    # the losses of held-out bags are those of all counts
     assert model.history_["validation_loss"][-1] < plain.history_["validation_loss"][-1]
     assert accuracy(model, data) > 0.8
     # of all bags at once, nothing is left out

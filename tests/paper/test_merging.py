@@ -142,7 +142,7 @@ def test_pairs_are_the_two_sides_of_a_block_with_the_larger_proportion_first(
     pairs = [frozenset(pair) for pair in zip(positive, negative, strict=True)]
     assert len(pairs) == len(set(pairs))
     assert set(pairs) <= candidates
-    # equal up to rounding is no contrast, and whether it makes a pair does not matter
+    # equal up to rounding is not a contrast, and whether it makes a pair does not matter
     assert all(np.ptp(share[list(pair)]) < 1e-12 for pair in candidates.difference(pairs))
     assert (share[positive] > share[negative]).all()
 

@@ -24,7 +24,7 @@ TITLE = "<script>alert(2)</script> & $t$ \u2067"
 
 
 def nasty_data(n_bags=20):
-    """Bags, classes and columns of nasty names; three bags drift."""
+    """Bags, classes and columns of nasty names; three bags deviate."""
     data = make_gaussian_bags(n_bags=n_bags, bag_size=60, random_state=3)
     names = np.array([NASTY[k] if k < len(NASTY) else f"bag {k}" for k in range(n_bags)], object)
     X = pd.DataFrame(data.X, columns=["<b>h</b>", "$y^2$"])

@@ -438,7 +438,7 @@ def test_standard_input_in_a_spreadsheet_or_without_anything(monkeypatch, tmp_pa
         open_table("-")
 
 
-# --- what is no table ---------------------------------------------------------------------------
+# --- what is not a table ---------------------------------------------------------------------------
 
 
 def write_zip(path, **members):
@@ -472,9 +472,9 @@ def test_files_that_are_not_sound(tmp_path):
         ("packed.zip", "a.csv.gz in .* cannot be read from within an archive", {}),
         ("t.zip", "cannot be read as zip: File is not a zip file", {}),
         ("t.xlsx", "cannot be read as a workbook", {}),
-        ("t.sqlite", "is no SQLite database", {}),
+        ("t.sqlite", "is not an SQLite database", {}),
         ("t.duckdb", "cannot be read as duckdb", {}),
-        ("half.jsonl", "line 2 is no JSON: Expecting value", {}),
+        ("half.jsonl", "line 2 is not JSON: Expecting value", {}),
         ("list.jsonl", r"line 2 holds \[1, 2\], and not an object", {}),
         ("nested.jsonl", "line 3 has a list or an object in column 'a'", {}),
         ("blank.jsonl", "is empty", {}),
@@ -482,14 +482,14 @@ def test_files_that_are_not_sound(tmp_path):
         ("book.xlsx", "has no sheet 'May'; it has 'Sheet1'", {"query": "May"}),
         ("void.xlsx", "has nothing in its sheet 'Sheet1'", {}),
         ("twins.xlsx", "has more than one column 'a'", {}),
-        ("half.jsonl", "is no JSON", {"query": "select 1"}),
+        ("half.jsonl", "is not JSON", {"query": "select 1"}),
     ]:
         with pytest.raises(ValueError, match=message) as caught:
             open_table(tmp_path / name, **options)
         assert name.partition(".")[0] in str(caught.value)
         assert "\n" not in str(caught.value)
     pd.DataFrame({"a": [1]}).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(ValueError, match="is no database and no workbook"):
+    with pytest.raises(ValueError, match="is neither a database nor a workbook"):
         open_table(tmp_path / "t.csv", query="select 1")
 
 
@@ -512,7 +512,7 @@ def test_archives_with_a_password(tmp_path):
 
 @pytest.mark.parametrize("name", ["t.xlsx", "t.sqlite", "t.duckdb", "t.zip"])
 def test_formats_that_are_only_read(name, tmp_path):
-    with pytest.raises(ValueError, match=r"no table that can be written: .* in \.csv, \.tsv"):
+    with pytest.raises(ValueError, match=r"cannot be written as a table: .* in \.csv, \.tsv"):
         write_table([people()], tmp_path / name)
 
 
@@ -532,7 +532,7 @@ def test_json_keys_may_come_and_go(tmp_path):
 
 
 def test_text_late_in_a_sheet_is_no_gap(tmp_path):
-    """Types must come from all rows: what does not fit a guess would be lost."""
+    """Types must come from all rows: what does not fit an inferred type would be lost."""
     column = [*range(3000), "n/a?"]
     pd.DataFrame({"a": column, "t": dt.date(2024, 5, 1)}).to_excel(tmp_path / "t.xlsx", index=False)
     found = open_table(tmp_path / "t.xlsx").read()

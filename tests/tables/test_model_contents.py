@@ -180,7 +180,7 @@ FORGERIES = {
     forged_prior: "class_prior_ does not add up to 1",
     forged_objects: "_means holds more than numbers",
     forged_without: "without tol",
-    forged_method: "decision_function is no method",
+    forged_method: "decision_function is not a method",
     forged_type: "dtype='U1000000000'",
     forged_processes: "n_jobs=100000",
     forged_entries: "entries of 400,000,000 bytes",

@@ -43,7 +43,7 @@ MODELS = {
 
 
 def make_table():
-    """Numbers with gaps and infinities, truth values, times, and text, some of it rare."""
+    """Numbers with missing values and infinities, truth values, times, and text, some of it rare."""
     rng = np.random.default_rng(0)
     n = len(DATA.X)
     table = pd.DataFrame(DATA.X.copy(), columns=["age", "price in €", "score"])
@@ -89,7 +89,7 @@ def check_same(graph, inputs, model, X, atol=1e-5):
 
 
 def changed(table):
-    """What training did not have: new levels, and gaps where there were none."""
+    """What training did not have: new levels, and missing values in columns that had none."""
     new = table.copy()
     new.loc[:9, "device"] = "fridge"
     new.loc[5:20, "price in €"] = np.nan

@@ -20,7 +20,7 @@ from unbag.tables.pipeline import ModelName, make_classifier, term_lines, traini
 
 @pytest.fixture(scope="module")
 def table():
-    """Numbers, times and text with gaps, in four bags, of which each column tells the class."""
+    """Numbers, times and text with missing values, in four bags, of which each column tells the class."""
     rng = np.random.default_rng(0)
     bag = np.repeat(np.arange(4), 25)
     labels = (rng.random(100) < np.array([0.1, 0.35, 0.65, 0.9])[bag]).astype(int)

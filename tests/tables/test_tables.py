@@ -37,7 +37,7 @@ def read_chunks(path, **options):
 
 
 def mixed(n=7):
-    """A table with gaps, quotes, separators and line ends in it."""
+    """A table with missing values, quotes, separators and line ends in it."""
     rng = np.random.default_rng(0)
     words = np.array(["red", 'a "quoted" one', "with, comma", "two\nlines", "tab\there", "größer"])
     return pd.DataFrame(
@@ -500,8 +500,8 @@ def test_places_that_cannot_be_written(tmp_path):
     for name, kind, message in [
         ("folder.csv", OSError, "is a folder"),
         ("no/where.csv", OSError, "the folder of .* does not exist"),
-        ("t.doc", ValueError, "no table that can be written"),
-        ("-", ValueError, "no table that can be written"),
+        ("t.doc", ValueError, "cannot be written as a table"),
+        ("-", ValueError, "cannot be written as a table"),
     ]:
         with pytest.raises(kind, match=message):
             write_table([mixed()], tmp_path / name)

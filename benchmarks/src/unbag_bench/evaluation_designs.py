@@ -24,7 +24,7 @@ With γ_b the proportion of the second class in bag b, Δ_b the shift of its col
 - ``proportions only``: γ_b differs and the columns do not;
 - ``Pareto sizes``, ``duplicated rows``: label shift or covariate shift, with such bags;
 - ``three classes``: label shift and covariate shift;
-- ``constant``, ``reversed``, ``bag-constant``: scores that are no model's, under either shift.
+- ``constant``, ``reversed``, ``bag-constant``: scores that come from no model, under either shift.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def test_keeps_the_best_step():
     model = EMClassifier(FOREST, cv=2, tol=1e-6, random_state=0).fit(X, y)
     path = model.log_likelihood_path_
     assert model.converged_
-    # the likelihood of bags held out has no need to rise for ever
+    # the likelihood of held-out bags has no need to rise for ever
     assert path[-1] - path[:-1].max() < 1e-6
     capped = EMClassifier(FOREST, cv=2, tol=1e-9, random_state=0)
     with pytest.warns(ConvergenceWarning, match="did not converge within max_iter"):

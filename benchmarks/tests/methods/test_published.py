@@ -106,7 +106,7 @@ class TestIdentities:
 
     @pytest.mark.parametrize("data", [DATA, THREE])
     def test_easyllp_is_upm(self, data):
-        """Σ_c [n·mean_b(γ_bc ℓ̄_bc) − (n − 1) q_c ℓ̄_c], with the prior of these very bags."""
+        """Σ_c [n·mean_b(γ_bc ℓ̄_bc) − (n − 1) q_c ℓ̄_c], with the prior of these bags."""
         given = task(data.y, data.X)
         bags, n = given.bags, data.y["size"][0]
         outputs = 1 if bags.n_classes == 2 else bags.n_classes

@@ -149,7 +149,10 @@ def test_ours_stand_beside_the_best_of_theirs():
     (beside_labels,) = against_published(rows, RULES)
     assert published(name, *beside_labels.best.split(" by ")).accuracy.mean() == oracle
     above = int(beside_labels.gain > 0)
-    assert f"If theirs may also choose by labels, ours is above in {above} of them." in page
+    assert (
+        f"If published methods may also choose by labels, unbag is above in {above} of them."
+        in page
+    )
     # s² times 1/3 + 12,211/36,631, nearly two thirds
     assert one.cautious_error == pytest.approx(0.01 * np.sqrt(2 / 3), rel=1e-4)
     assert "(Nadeau and Bengio 2003), 1 of 1 set are above by two, and 0 below." in page

@@ -62,7 +62,7 @@ class BagNumbers:
         columns = [read_numbers(self._table, name) for name in names]
         if not self._match.several:
             return self._per_bag(columns)
-        # one that is no deviation stays none
+        # an invalid deviation stays invalid
         squares = [np.where(column < 0, np.nan, column**2) for column in columns]
         return np.sqrt(self._per_bag(squares))
 
@@ -103,7 +103,7 @@ def read_numbers(
     for row, value in zip(np.flatnonzero(present).tolist(), values, strict=True):
         plain, is_percent, unit = value.strip(), value.strip().endswith("%"), 1
         if may_be_percent and is_percent:
-            # decimal commas, too: a percentage is no list
+            # decimal commas, too: a percentage is not a list
             plain, unit = plain[:-1].strip().replace(",", "."), 100
         with suppress(ValueError):
             numeric[row] = float(plain) / unit

@@ -252,7 +252,7 @@ def _kind_of_type(value_type: type) -> str:
 
 
 def _is_midnight(value: dt.datetime) -> bool:
-    # compared as a whole, since nanoseconds are no part of time()
+    # compared as a whole, since nanoseconds are not part of time()
     return bool(value == dt.datetime.combine(value.date(), dt.time()))
 
 

@@ -67,7 +67,7 @@ def check_range(low: float, high: float) -> None:
 
 
 def check_support(lowest: float, highest: float) -> None:
-    """Refuse a distribution that gives what is no share."""
+    """Refuse a distribution that gives values other than proportions."""
     if lowest < 0 or highest > 1:
         raise ValueError(
             f"The distribution of proportions reaches from {lowest:g} to {highest:g}; it must stay "
@@ -138,7 +138,7 @@ def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:
 
 
 def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
-    """Refuse what is no standard deviation."""
+    """Refuse what is not a standard deviation."""
     wrong = ~(np.isfinite(noise) & (noise >= 0)).reshape(len(ids), -1).all(axis=1)
     refuse(
         wrong,

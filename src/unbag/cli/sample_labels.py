@@ -170,7 +170,7 @@ def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> NDArray[np.
     numbers = {str(name): number for number, name in enumerate(names)}
     found = []
     for text in labels.astype(str):
-        # a column of whole numbers and gaps may be written with decimals
+        # a column of whole numbers and missing values may be written with decimals
         plain = text.removesuffix(".0")
         if text not in numbers and plain not in numbers:
             raise ValueError(

@@ -1,6 +1,6 @@
 """Visitors of a shop by region: census data in the part of customers, with the totals of regions.
 
-`load_visits` has exact totals; `conversion_tables`, which the tutorials use, noise and gaps.
+`load_visits` has exact totals; `conversion_tables`, which the tutorials use, noise and missing values.
 """
 
 from __future__ import annotations

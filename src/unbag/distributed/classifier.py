@@ -53,7 +53,7 @@ class DistributedClassifier:
 
     A Dask scheduler is used if one is set up (as with ``dask.distributed.Client``), and else the
     threads of this process: then data are read partition by partition, and need not fit into memory
-    if bags lie in one partition each. This is no scikit-learn estimator itself, since scikit-learn's
+    if bags lie in one partition each. This is not a scikit-learn estimator itself, since scikit-learn's
     tools split arrays in memory.
 
     Parameters

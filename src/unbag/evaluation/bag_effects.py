@@ -8,7 +8,7 @@ b, by a model that did not see b. Three things can separate them.
   every unit of γ_b, s the difference between the mean probabilities of the classes:
   γ_b − q = (p̂_b − q)/s, and the sampling variance is 1/s times the above if probabilities are
   calibrated. Penalised models, which shrink probabilities towards q, have a slope as well. The count
-  likelihood is right under both: a slope β ≥ 1 common to all bags is no bag effect.
+  likelihood is right under both: a slope β ≥ 1 common to all bags is not a bag effect.
 - A random effect per bag: the variance τ² q(1 − q), beyond any slope and sampling.
 
 So, with d_b = (γ_b − q − β(p̂_b − q))²/q(1 − q) and e_b = β v_b/(n_b q(1 − q)),

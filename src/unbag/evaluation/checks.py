@@ -264,7 +264,7 @@ def judge_label_shift(
 def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None) -> Verdict:
     """Judge covariate shift by the slope of observed on predicted bag proportions."""
     if effect is None or not np.isfinite(effect.slope_error):
-        text = "Scores are no log-odds, or there are too few bags, so that there is no slope."
+        text = "Scores are not log-odds, or there are too few bags, so that there is no slope."
         return _verdict("covariate_shift", [("inconclusive", text)])
     if signal is not None and signal.separation < SEPARATED:
         return _verdict("covariate_shift", [("inconclusive", _FLAT)])

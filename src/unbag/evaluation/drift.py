@@ -44,7 +44,7 @@ from unbag.evaluation.held_out import OutOfFold, cross_fit
 _ROUNDS = 50
 _SETTLED = 1e-6
 _ROUNDING = 1e-12
-# Standard errors above 0 from which on there is a slope to speak of.
+# Standard errors above 0 from which on a slope counts as one.
 _SURE = 3.0
 
 
@@ -223,7 +223,7 @@ def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
         degrees=float(degrees),
         scatter_p=max(
             _scatter_p(squares, degrees, others),
-            # a single outlying bag is no evidence against the model
+            # a single outlying bag is not evidence against the model
             _scatter_p(np.sort(squares)[:-1], degrees - 1, others),
         ),
     )

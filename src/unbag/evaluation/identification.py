@@ -135,7 +135,7 @@ def in_these_rows(measure: Measure) -> ByClassMeans:
     if isinstance(measure, Area):
         return RankArea()
     if not isinstance(measure, ByClassMeans):
-        raise ValueError(f"{type(measure).__name__} is no function of class means.")
+        raise ValueError(f"{type(measure).__name__} is not a function of class means.")
     return measure
 
 

@@ -245,7 +245,7 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
 
 
 def _holm(p: Floats) -> Floats:
-    """Holm's adjusted p-values; NaN is no test."""
+    """Holm's adjusted p-values; NaN is not a test."""
     adjusted = np.full(len(p), np.nan)
     order = np.argsort(p)[: np.isfinite(p).sum()]
     factors = np.arange(len(order), 0, -1)

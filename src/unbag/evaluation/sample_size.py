@@ -61,7 +61,7 @@ class EffectiveSampleSize:
     that comes from this bag. Rows of known label make one entry for each class.
     """
 
-    n_bags: int  # rows of known label are no bags
+    n_bags: int  # rows of known label are not bags
     n_instances: int
     classes: NDArray[Any]
     n_effective: float

@@ -29,7 +29,7 @@ Assumption = Literal["label_shift", "covariate_shift", "either", "sensitivity", 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether bags contradict an assumption; "not_rejected" is no proof."""
+    """Whether bags contradict an assumption; "not_rejected" is not proof."""
 
     name: VerdictName
     assumption: Assumption  # of the verdict of an evaluation, what its estimates rest on
@@ -80,7 +80,7 @@ class Estimate:
     assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
         What it rests on.
     verdict : Verdict or None
-        What speaks for and against it.
+        Verdict on the assumption, with its reasons.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Estimate:
 
     @property
     def is_range(self) -> bool:
-        """Whether it rests on no single assumption: its limits are no confidence interval."""
+        """Whether it rests on no single assumption: its limits are not a confidence interval."""
         return self.assumption in ("either", "sensitivity")
 
     @property

@@ -143,7 +143,7 @@ def read_groups_by(X: Any, by: Any, n_rows: int) -> tuple[NDArray[Any], Ints]:
 
 
 def _as_text(values: Any) -> NDArray[Any]:
-    """Values as text; numbers with gaps stay whole, and <NA> of pandas has no truth value."""
+    """Values as text; numbers with missing values stay whole, and <NA> of pandas has no truth value."""
     each = np.asarray(values.astype(object) if hasattr(values, "astype") else values)
     gaps = [v is None or repr(v) == "<NA>" or v != v for v in each]
     return np.array(["missing" if gap else str(v) for v, gap in zip(each, gaps, strict=True)])

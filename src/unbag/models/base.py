@@ -69,7 +69,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        # what an evaluation after the fit needs of every row is no part of the model
+        # what an evaluation after the fit needs of every row is not part of the model
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "out_of_fold_scores_"}
 

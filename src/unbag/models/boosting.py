@@ -49,7 +49,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
 
     Trees are always added to a linear function of the columns of numbers, the mixed model
     `unbag.LLPClassifier` without a kernel, fitted to the same bags. Over 90 draws of tables the AUC
-    was higher by .0107 ± .0038 than with trees that start from nothing: by .02 where bags are worth
+    was higher by .0107 ± .0038 than with trees without a starting point: by .02 where bags are worth
     up to 128 labelled rows, and lower by .0025 ± .0016 where they are worth more than 256
     (`boosted_choices` in benchmarks/HISTORY.md).
 

@@ -344,7 +344,7 @@ def _check_tree(tree: str, n_features: int) -> None:
         raise ValueError("its lines are not those of a tree")
     _check_floats(fields, "leaf_value", n_leaves, isfinite)
     if _whole(fields["is_linear"]) != 0:
-        raise ValueError("a leaf is no constant")
+        raise ValueError("a leaf is not constant")
     _check_floats(fields, "shrinkage", 1)
     if n_nodes == 0:
         return
@@ -381,7 +381,7 @@ def _check_tree(tree: str, n_features: int) -> None:
 def _whole(text: str) -> int:
     """A whole number as LightGBM writes it: Python alone would read 1_0 and +1, too."""
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -404,7 +404,7 @@ def _check_floats(
     _check_length(tree, name, length)
     for value in tree[name].split():
         if not _NUMBER.fullmatch(value) or (sound and not sound(float(value))):
-            raise ValueError(f"{value!r} in its {name} is no number of a tree")
+            raise ValueError(f"{value!r} in its {name} is not a number of a tree")
 
 
 def _check_inside(values: list[int] | list[float], low: int, end: int, what: str) -> None:

@@ -106,7 +106,7 @@ def maximise_by_products(
         slope = at.gradient.ravel() - S * theta.ravel()
         krylov = lanczos(matrix, np.vstack([slope * scale, signs]))
         step = krylov.apply(lambda values: 1.0 / (1.0 + values))[0] * scale
-        promised = float(slope @ step)
+        gain = float(slope @ step)
         used = (signs * krylov.apply(lambda values: values / (1.0 + values))[1:]).mean(axis=0)
         edf = np.array([max(float(used[own].sum()), 0.0) for own in components.places])
         log_det = float(krylov.form(np.log1p)[1:].mean()) - 2.0 * float(np.log(scale[S == 0]).sum())
@@ -119,7 +119,7 @@ def maximise_by_products(
                 found = estimate_bag_variance(table, effect)
                 change, turn = found.effect - effect, found.label_shift - label_shift
         moved = max(shift, abs(change) / (effect + SMALL_EFFECT), abs(turn))
-        if promised < 2 * tol**2 and moved < 5 * tol:
+        if gain < 2 * tol**2 and moved < 5 * tol:
             converged = True
             break
         if n_iter == max_iter:
@@ -133,7 +133,7 @@ def maximise_by_products(
             label_shift += turn if n_iter < max_iter // 4 else 0.5 * turn
             likelihood = likelihood.with_label_shift(label_shift)
             at = at._replace(value=likelihood.value(theta))
-        theta, at = line_search(likelihood, theta, at, step.reshape(shape), promised, S, 1.0, None)
+        theta, at = line_search(likelihood, theta, at, step.reshape(shape), gain, S, 1.0, None)
         components = components.updated(theta, posterior)
     if not converged:
         warn_of_convergence(max_iter)

@@ -113,7 +113,7 @@ class LLPClassifier(LogOddsClassifier):
         Class prior that scores and predictions are for; "empirical" is that of all bags together.
     bag_effect : {"auto"} or float, default="auto"
         Variance τ² of a random intercept per bag, on the scale of log-odds; "auto" estimates it,
-        and a dispersion beyond. With a number there is no other dispersion; 0 is no effect.
+        and a dispersion beyond. With a number there is no other dispersion; 0 disables it.
     variances : {"auto"} or mapping of str to float, default="auto"
         Variances by the name of their term, to fix all of them.
     tol : float, default=1e-2

@@ -266,9 +266,9 @@ def maximise(
         posterior = components.posterior(H / phi)
         slope = at.gradient.ravel() / phi - S * theta.ravel()
         step = posterior.covariance @ slope
-        promised = float(slope @ step)
+        gain = float(slope @ step)
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
-        settled = promised < 2 * tol**2 and shift < tol
+        settled = gain < 2 * tol**2 and shift < tol
         found, found_effect, found_shift = phi, effect, label_shift
         if bag_effect is None and n_iter >= _FIRST_STEPS and (fresh or settled):
             found = estimate_dispersion(likelihood, theta, H, S)
@@ -303,8 +303,8 @@ def maximise(
             likelihood = likelihood.with_label_shift(label_shift)
             at = likelihood.derivatives(theta, False)
             step = posterior.covariance @ (at.gradient.ravel() / phi - S * theta.ravel())
-            promised = float((at.gradient.ravel() / phi - S * theta.ravel()) @ step)
-        theta, at = line_search(likelihood, theta, at, step.reshape(shape), promised, S, phi, stale)
+            gain = float((at.gradient.ravel() / phi - S * theta.ravel()) @ step)
+        theta, at = line_search(likelihood, theta, at, step.reshape(shape), gain, S, phi, stale)
         fresh = at.information is not None
         if fresh:
             H, seen = _regular(at.information, shape), theta
@@ -356,7 +356,7 @@ def line_search(
     theta: Floats,
     at: Derivatives,
     step: Floats,
-    promised: float,
+    gain: float,
     S: Floats,
     phi: float,
     information: bool | None,
@@ -372,14 +372,14 @@ def line_search(
     before = penalised(at.value, theta)
     rounding = 1e-12 * (1.0 + abs(before))
     trial = likelihood.derivatives(theta + step, bool(information))
-    if penalised(trial.value, theta + step) >= before + _ARMIJO * promised - rounding:
+    if penalised(trial.value, theta + step) >= before + _ARMIJO * gain - rounding:
         return theta + step, trial
     length = 1.0
     for _ in range(_MOST_HALVINGS):
         length /= 2
         where = theta + length * step
         value = likelihood.value(where)
-        if penalised(value, where) >= before + _ARMIJO * length * promised - rounding:
+        if penalised(value, where) >= before + _ARMIJO * length * gain - rounding:
             return where, likelihood.derivatives(where, information is not None)
     return theta, likelihood.derivatives(theta, information is not None)
 

@@ -84,7 +84,7 @@ def find_tilts(f: Floats, k: Floats, real: Floats, S: Floats) -> TiltedClasses:
     present = ((k > 0) | (S != 0).any(axis=-1)).astype(float)
     absent = -1e30 * (1.0 - present)
     tilt = np.zeros((len(f), *k.shape))
-    trial, step, promised = tilt, tilt, tilt[..., 0]
+    trial, step, decrease = tilt, tilt, tilt[..., 0]
     height, length = np.full(tilt.shape[:-1], np.inf), np.ones_like(tilt[..., :1])
     for left in range(MOST_STEPS - 1, -1, -1):
         lse, q = softmax(f + (trial + absent)[..., None])
@@ -93,7 +93,7 @@ def find_tilts(f: Floats, k: Floats, real: Floats, S: Floats) -> TiltedClasses:
         found = np.sum(real[..., 0, :] * lse, axis=-1)
         found = found + np.sum(trial * (0.5 * _times(S, trial) - k), axis=-1)
         slack = 1e-12 * (1.0 + np.abs(height))
-        good = found <= height - 1e-4 * length[..., 0] * promised + slack
+        good = found <= height - 1e-4 * length[..., 0] * decrease + slack
         if not good.all() and left > 0:
             length = np.where(good[..., None], length, 0.5 * length)
             trial = tilt + length * step
@@ -108,7 +108,7 @@ def find_tilts(f: Floats, k: Floats, real: Floats, S: Floats) -> TiltedClasses:
         # further and further, where scores are far apart
         limit = LONGEST_STEP + np.max(np.abs(tilt), axis=-1, keepdims=True)
         step = step * np.minimum(limit / (largest + TINY), 1.0)
-        promised, length = np.sum(step * gap, axis=-1), np.ones_like(length)
+        decrease, length = np.sum(step * gap, axis=-1), np.ones_like(length)
         trial = tilt + step
     return TiltedClasses(tilt, height, V, q, present)
 

@@ -101,7 +101,7 @@ def model_report(
     labels : array-like of shape (n_instances,), optional
         True labels, if they are known after all; shown for comparison and used for nothing else.
     feature_names : sequence of str, optional
-        Names of the columns of X, if that is no data frame.
+        Names of the columns of X, if that is not a data frame.
     **options
         Of `unbag.evaluation.cross_val_evaluate`, such as ``cv``, ``threshold``, ``class_prior``
         and ``confidence_level``.

@@ -419,7 +419,7 @@ def reliability_section(display: CalibrationDisplay | str) -> Section:
 
 
 def _agreement(display: CalibrationDisplay) -> list[Finding]:
-    """In how many bins proportions are as predicted, and whether others would have been seen."""
+    """In how many bins proportions are as predicted, and whether others would have been detected."""
     agree, n_bins, alike, bar = display.agreement
     if n_bins == 0:
         return []

@@ -111,7 +111,7 @@ def column_type(values: Any) -> ColumnType:
     if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
         return "time"
     if types.is_complex_dtype(dtype):
-        raise ColumnError(values.name, "holds complex numbers, which are no feature.")
+        raise ColumnError(values.name, "holds complex numbers, which are not features.")
     if types.is_numeric_dtype(dtype) or types.is_timedelta64_dtype(dtype):
         return "number"
     kind = _KIND_OF_OBJECTS.get(types.infer_dtype(values, skipna=True))
@@ -181,8 +181,8 @@ def without_texts(frame: Any, missing: tuple[str, ...]) -> dict[str, Any]:
 def find_stray(values: Any) -> Stray | None:
     """Find what keeps a pandas column of numbers from being one, if it is that and little else.
 
-    Up to three texts among ten numbers or more, which stand in most rows, are no categories. Codes
-    with leading zeros are no numbers.
+    Up to three texts among ten numbers or more, which stand in most rows, are not categories. Codes
+    with leading zeros are not numbers.
     """
     import pandas as pd
 

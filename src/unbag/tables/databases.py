@@ -29,7 +29,7 @@ def open_sqlite(file: TableFile, options: Options) -> Source:
     if start[8:12] == b"DUCK":  # .db is the end of either
         return open_duckdb(file, options)
     if not start.startswith(b"SQLite format 3"):
-        raise TableError(file, "is no SQLite database")
+        raise TableError(file, "is not an SQLite database")
     allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
     allowed |= {sqlite3.SQLITE_RECURSIVE}
 

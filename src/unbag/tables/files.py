@@ -53,7 +53,7 @@ _STARTS = {
 }
 _BLOCK = 1 << 20
 
-# An archive that unpacks to more than so many bytes, and so many times its size, is no table.
+# An archive that unpacks to more than so many bytes, and so many times its size, is not a table.
 _UNPACKED = 200_000_000
 _MOST_TIMES = 200
 

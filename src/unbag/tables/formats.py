@@ -215,7 +215,7 @@ def _parsed(file: TableFile, text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise TableError(file, f"is no JSON: {error}", line=where) from None
+        raise TableError(file, f"is not JSON: {error}", line=where) from None
 
 
 def _row(file: TableFile, value: Any, where: str) -> dict[str, Any]:

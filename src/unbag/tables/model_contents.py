@@ -176,7 +176,7 @@ def _check_part(part: Any) -> None:
     kind, is_ours = type(part).__name__, type(part).__module__.startswith("unbag.")
     for name, value in vars(part).items():
         if callable(getattr(type(part), name, None)):
-            raise ValueError(f"it has a {kind} whose {name} is no method")
+            raise ValueError(f"it has a {kind} whose {name} is not a method")
         allowed = _SETTINGS.get(name) if isinstance(part, BaseEstimator) else None
         if allowed is not None and not _is_one_of(value, allowed):
             words = repr(value) if isinstance(value, str) else type(value).__name__

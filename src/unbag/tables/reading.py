@@ -116,7 +116,7 @@ def open_table(
     options = Options(query, encoding, tuple(na_values), _once(on_message))
     file, source = _open(as_location(path), options)
     if query is not None and file.format not in _WITH_QUERY:
-        raise TableError(file, "is no database and no workbook, so that a query finds nothing")
+        raise TableError(file, "is neither a database nor a workbook, so it takes no query")
     return Table(file, source, tuple(na_values))
 
 
@@ -322,7 +322,7 @@ def _common(first: Any, second: Any) -> Any:
 
 
 def _tidy(frame: Any) -> Any:
-    """Give truth values with gaps, which pandas reads as objects, a type of their own."""
+    """Give truth values with missing values, which pandas reads as objects, a type of their own."""
     import pandas as pd
 
     mixed = [name for name, dtype in frame.dtypes.items() if dtype == np.dtype(object)]

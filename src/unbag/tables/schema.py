@@ -120,7 +120,7 @@ class Schema:
     def from_dict(cls, content: Any) -> Schema:
         """Read what `to_dict` gave."""
         if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
-            raise ValueError("This is no schema that can be read: it does not say 'format': 1.")
+            raise ValueError("This is not a schema that can be read: it does not say 'format': 1.")
         try:
             columns = tuple(_read_column(entry) for entry in content["columns"])
             keys = _texts(content["keys"])

@@ -379,7 +379,7 @@ def _tree(node: Any, table: _Table, weight: float) -> str:
             "written as SQL."
         )
     threshold = float(node["threshold"])
-    # where training had no gaps, LightGBM takes them for zero
+    # where training had no missing values, LightGBM takes them for zero
     gap_left = bool(node["default_left"]) if missing == "NaN" else threshold >= 0
     sides = [_tree(node[side], table, weight) for side in ("left_child", "right_child")]
     return table.numbers[node["split_feature"]].split(threshold, *sides, gap_left)

@@ -44,7 +44,7 @@ DIALECTS: dict[str, SqlDialect] = {
     "duckdb": SqlDialect(
         '"', False, "CAST({} AS DOUBLE)", "CAST({} AS VARCHAR)", _AS_SINGLE, "EPOCH({})"
     ),
-    # an identifier in double quotes that is no column would be a string
+    # an identifier in double quotes that is not a column would be a string
     "sqlite": SqlDialect(
         "`",
         False,

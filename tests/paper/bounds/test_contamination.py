@@ -39,7 +39,7 @@ def contaminated_risk(corrected, plus, minus):
 
 
 def assert_mean(values, expected, sigmas=4.5):
-    """The mean of independent draws is what it should be, up to chance."""
+    """The mean of independent draws is what it should be, up to random variation."""
     error = values.std(ddof=1) / np.sqrt(len(values))
     assert abs(values.mean() - expected) < sigmas * error
 

@@ -239,7 +239,7 @@ def test_bound_holds_over_the_whole_class(model, name):
     models = models_of(*KAPPA, SIZES, model)
     bound = generalization_bound(models, name, A=1.0, B=1.0, delta=delta, model=model)
     assert np.mean(distances > bound.value) <= delta
-    # and is no bound that holds only by being huge
+    # and is not a bound that holds only by being huge
     assert bound.value < 15 * np.quantile(distances, 1 - delta)
 
 

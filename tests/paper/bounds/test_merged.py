@@ -149,7 +149,7 @@ def test_contrasts_reach_what_the_theorem_says_as_often(scheme):
     reached &= (expected - epsilon >= bound.epsilon0).all(axis=1)
     assert np.mean(~reached) <= allowed
     if scheme == "blockwise_pairwise":
-        # without ε the first inequality is a matter of chance
+        # without ε the first inequality is random
         assert 0.3 < np.mean(observed >= expected) < 0.7
 
 

@@ -66,9 +66,9 @@ def test_moved_scores_are_bounded_by_the_risk_they_were_trained_by():
         q, prior = (np.array([1 - p, p]) for p in rng.uniform(0.05, 0.95, 2))
         truth = np.log(q[1] * P[1] / (q[0] * P[0]))
         scores = truth + rng.normal(size=6) * 10 ** rng.uniform(-2, 0.5)
-        probability, guess = 1 / (1 + np.exp(-truth)), 1 / (1 + np.exp(-scores))
-        divergence = probability * np.log(probability / guess) + (1 - probability) * np.log(
-            (1 - probability) / (1 - guess)
+        probability, estimate = 1 / (1 + np.exp(-truth)), 1 / (1 + np.exp(-scores))
+        divergence = probability * np.log(probability / estimate) + (1 - probability) * np.log(
+            (1 - probability) / (1 - estimate)
         )
         excess = float((q @ P) @ divergence)
         moved = scores + np.log(prior[1] / prior[0]) - np.log(q[1] / q[0])

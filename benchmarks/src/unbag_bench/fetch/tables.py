@@ -176,7 +176,7 @@ class FrameUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Look up what a pickle names, if it is part of a data frame."""
         if (module, name) not in self.ALLOWED:
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a plain data frame.")
+            raise pickle.UnpicklingError(f"{module}.{name} is not part of a plain data frame.")
         with warnings.catch_warnings():
             # old pickles name modules that NumPy has renamed since
             warnings.simplefilter("ignore", DeprecationWarning)

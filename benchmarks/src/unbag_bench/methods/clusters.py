@@ -7,7 +7,7 @@ probabilities of the classes in every cluster,
 
 where the small r settles what bags leave open. An instance has the probabilities of its cluster. That is
 the idea of Chen et al. (2009) and of Stolpe and Morik (2011), who search weights of features by an
-evolutionary algorithm as well; here bags held out choose the number of clusters.
+evolutionary algorithm as well; here held-out bags choose the number of clusters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ClusterClassifier(LogOddsClassifier):
     Parameters
     ----------
     n_clusters : tuple of int or int, default=(2, 5, 10, 20, 40)
-        Numbers of clusters to choose from, by the error of bags held out.
+        Numbers of clusters to choose from, by the error of held-out bags.
     cv : int, splitter or iterable, default=5
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
@@ -60,7 +60,7 @@ class ClusterClassifier(LogOddsClassifier):
     n_clusters_ : int
         The number that was chosen.
     cluster_errors_ : ndarray of shape (numbers,)
-        Σ_b (n_b/N) ½Σ_c |p̂_bc − γ_bc| of bags held out, for rising numbers of clusters.
+        Σ_b (n_b/N) ½Σ_c |p̂_bc − γ_bc| of held-out bags, for rising numbers of clusters.
     n_iter_ : int
         Iterations of k-means.
     class_prior_ : ndarray of shape (n_classes,)

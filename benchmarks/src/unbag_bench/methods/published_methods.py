@@ -1,7 +1,7 @@
 """The published methods that are an objective in score space, each with its settings.
 
 A method says what is minimised, given the bags that each problem includes; `settings` are the forms
-of it among which bags held out choose. ``docs/explanation/published-methods.md`` has papers, formulas and settings as
+of it among which held-out bags choose. ``docs/explanation/published-methods.md`` has papers, formulas and settings as
 published.
 """
 
@@ -143,7 +143,7 @@ class PublishedMethod(ABC):
         return None
 
     def settings(self) -> list[Self]:
-        """Forms of the method that bags held out choose among."""
+        """Forms of the method that held-out bags choose among."""
         return [self]
 
 

@@ -14,7 +14,7 @@ family:
 
 In random bags of n rows, Var(r̄_b) is the variance of a single row over n, so that J_n estimates
 E(y − p)². In bags whose proportions vary it estimates E(y − p)² + (n − 1) Var(γ) (1 − (p̄₊ − p̄₋))²,
-with p̄± the mean probability in either class: it still falls as classes come apart, but is no risk.
+with p̄± the mean probability in either class: it still falls as classes come apart, but is not a risk.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ brackets; *one scheduler* is Dask's way, a process that hands out {TASKS_PER_MAC
 machine.
 
 - Work is 80% of a pass or more up to {most[2]:,} machines at fan-in 2, {most[8]:,} at 8 and
-  {most[64]:,} at 64: sums are small, and the tree is no bottleneck up to ten thousand machines.
+  {most[64]:,} at 64: sums are small, and the tree is not a bottleneck up to ten thousand machines.
   Shortest of all is a pass of {1e3 * least:.1f} ms, with {best / 1e6:.1f} million machines at
   fan-in 8.
 - The fan-in matters little; 5 to 8 is best, and Dask's sums here use 8.

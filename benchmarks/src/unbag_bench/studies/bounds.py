@@ -46,7 +46,7 @@ DELTA = 0.2
 class Finding(NamedTuple):
     """How far the risk was off in every draw, and the bound of that draw."""
 
-    promised: float
+    stated: float
     distance: Any
     bound: Any
 
@@ -201,8 +201,8 @@ def of_contrast(rng: Any, draws: int, *, K: int, epsilon: float, n: int = 8) -> 
     mean = expected_contrasts(gamma, K, n, scheme="blockwise_max")[0]
     shares = np.sort(rng.binomial(n, gamma, (draws, 2 * K)) / n, axis=1)
     contrast = (shares[:, K:] - shares[:, :K]).mean(axis=1)
-    promised = 1 - np.exp(-K * epsilon**2)
-    return Finding(float(promised), mean - contrast, np.full(draws, epsilon))
+    stated = 1 - np.exp(-K * epsilon**2)
+    return Finding(float(stated), mean - contrast, np.full(draws, epsilon))
 
 
 def of_neighbours(rng: Any, draws: int, *, bag_size: int | None) -> Finding:
@@ -291,9 +291,9 @@ def run_one(bound: str, draws: int, seed: int = 0) -> Row:
     rng = np.random.default_rng([seed, list(STUDIES).index(bound)])
     found = study(rng, draws, **options)
     distance, limit = np.asarray(found.distance), np.asarray(found.bound)
-    quantile = float(np.quantile(distance, min(found.promised, 0.999)))
+    quantile = float(np.quantile(distance, min(found.stated, 0.999)))
     return {
-        "promised": round(found.promised, 4),
+        "stated": round(found.stated, 4),
         "draws": draws,
         "held": float(np.mean(distance <= limit)),
         "median bound": round(float(np.median(limit)), 4),
@@ -305,14 +305,14 @@ def run_one(bound: str, draws: int, seed: int = 0) -> Row:
 def page(rows: list[Row]) -> list[str]:
     return [
         "Bags, functions and losses of [`bounds.py`](../src/unbag_bench/studies/bounds.py). The last",
-        "column is the quantile of the distance that the bound stands for, at the promised share.",
+        "column is the quantile of the distance that the bound stands for, at the stated probability.",
         "",
         *table(
-            ["bound", "promised", "draws", "held", "median bound", "quantile of distance"],
+            ["bound", "stated", "draws", "held", "median bound", "quantile of distance"],
             [
                 [
                     row["bound"],
-                    f"{row['promised']:.3f}",
+                    f"{row['stated']:.3f}",
                     f"{row['draws']:,}",
                     f"{row['held']:.3f}",
                     f"{row['median bound']:.3g}",

@@ -1,7 +1,7 @@
 """Intervals and verdicts without labels, where assumptions are true and where they are not.
 
 Each set of `unbag_bench.evaluation_designs` is evaluated by `cross_val_evaluate` with the linear
-`LLPClassifier` (for scores that are no model's, by `evaluate`). The truth is the measure of the
+`LLPClassifier` (for scores that come from no model, by `evaluate`). The truth is the measure of the
 model trained on all bags, or of that score, on 100,000 rows of new bags of the same size. Real sets are the bags
 of Franco et al. (a quarter of 6,000 rows is left out for the truth), states, days and
 neighbourhoods where their files are at hand, and days of `load_flights` without the delay at

@@ -1,7 +1,7 @@
 """Few large bags a batch: the likelihood of counts as it is, and given what they sum to.
 
 A network of the library (`LLPNeuralClassifier`, two hidden layers) learns images of 14 × 14 pixels
-in random bags. A batch holds two bags, or a few more. It stops by bags held out, or learns
+in random bags. A batch holds two bags, or a few more. It stops by held-out bags, or learns
 from all of them for a number of epochs; test labels score, and choose nothing.
 """
 

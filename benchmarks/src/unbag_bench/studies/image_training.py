@@ -86,7 +86,7 @@ class ImageSet(NamedTuple):
 class Data:
     """Images on the device, and their bags: rows (bags, size) and counts (bags, classes).
 
-    Bags held out have theirs apart.
+    Held-out bags have theirs apart.
     """
 
     images: Tensor
@@ -217,7 +217,7 @@ def count_slopes(
 
     With slack, counts may be off by so many times the covariance of n draws from their shares.
     With a width of 1 they vary as if each row had the mean probabilities of its bag, which is what the
-    proportion loss believes; with 0, as rows do.
+    proportion loss assumes; with 0, as rows do.
     """
     m = len(counts)
     f = scores.detach().double().reshape(m, -1, CLASSES).permute(0, 2, 1)[None]
@@ -382,7 +382,7 @@ def accuracy(network: nn.Module, data: Data, settings: Settings) -> float:
 
 
 def losses_held_out(network: nn.Module, data: Data, settings: Settings) -> dict[str, float]:
-    """Of bags held out: −log Pr(counts) a row, and the cross-entropy of mean probabilities."""
+    """Of held-out bags: −log Pr(counts) a row, and the cross-entropy of mean probabilities."""
     counts = data.counts_held_out
     images = data.images[data.rows_held_out.reshape(-1)]
     scores = in_parts(network, images, data.recipe, settings)

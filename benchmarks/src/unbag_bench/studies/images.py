@@ -10,7 +10,7 @@ choose no epoch.
     likelihood   that of the counts, by the saddlepoint approximation
     conditional  the same, given the counts of all bags of a batch together
     annealed     the same, with counts that are known up to four draws at first, annealed-1 one
-    narrowing    the same, with counts that vary as the proportion loss believes at first, and half
+    narrowing    the same, with counts that vary as the proportion loss assumes at first, and half
                  of the way on as rows do; narrowing-late at the end
     views        the likelihood, and strong views that learn the posteriors which the counts give
                  the classes of weak ones, weighed by how sure these are

@@ -98,7 +98,7 @@ def drawn(name: str, bag_size: int, seed: int) -> tuple[Any, Any, Any, Any]:
 
 
 def shuffled(name: str, bag_size: int, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Four fifths of the rows at random in bags, and the others to test on."""
+    """Random bags of four fifths of the rows, and the others to test on."""
     X, labels = load_classes(name)
     rng = np.random.default_rng([seed, bag_size])
     order = rng.permutation(len(labels))[:MOST_ROWS]
@@ -127,7 +127,7 @@ def page(rows: list[Row]) -> list[str]:
     several = [row for row in rows if row["classes"] == "several"]
     two = [row for row in rows if row["classes"] == "two"]
     return [
-        "## Several classes, rows at random in bags",
+        "## Several classes in random bags",
         "",
         "Test accuracy, mean of the seeds; differences with standard errors over sets and seeds.",
         "",

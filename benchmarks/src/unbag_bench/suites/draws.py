@@ -59,7 +59,7 @@ def pick_rows(
     labels : ndarray of shape (n,)
         Zeros and ones.
     kind : {"low", "high", "shuffled", "feature", "clustered"}
-        Proportions uniform on [0, 1/2] or on [1/2, 1]; rows at random; rows sorted by three columns
+        Proportions uniform on [0, 1/2] or on [1/2, 1]; random bags; rows sorted by three columns
         that the seed chooses, and cut; or rows of one cluster, found by k-means with a cluster for
         about four bags. In the last two a row's odds are the same in every bag.
     size : int
@@ -156,7 +156,7 @@ def pick_split(
 
 
 def pick_shuffled(labels: Labels, size: int, n_train: int, n_rows: int, seed: int) -> Picked:
-    """Put rows at random into bags of one size, and test on rows that are set apart.
+    """Make random bags of one size, and test on rows that are set apart.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def draw_chart(found: SuiteRanking, axes: Any) -> None:
 
 
 def draw_diagram(found: SuiteRanking, axes: Any) -> None:
-    """Mean ranks on a line; bars join methods that do not differ beyond chance (Nemenyi)."""
+    """Mean ranks on a line; bars join methods that do not differ beyond random variation (Nemenyi)."""
     ranking = found.whole
     k = len(ranking.methods)
     axes.set_axis_off()

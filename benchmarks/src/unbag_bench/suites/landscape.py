@@ -4,7 +4,7 @@ Franco et al., *The complex landscape of LLP evaluation*: bags and results are t
 authors' repository, gaabrielfranco/complex-llp-evaluation on GitHub (CC0), features and labels
 those of Adult.
 
-**Sets.** By how bags were made: "naive", rows at random; "simple", rows depend on their bag
+**Sets.** By how bags were made: "naive", random bags; "simple", rows depend on their bag
 through their class only: label shift; "intermediate", labels depend on their
 bag through the features only: covariate shift; "hard", on both. Five to thirty bags.
 

@@ -79,7 +79,7 @@ def _forest() -> RandomForestClassifier:
     return RandomForestClassifier(50, min_samples_leaf=20, max_samples=0.2, random_state=0)
 
 
-# Linear, and what they leave open chosen by the error of shares of bags held out.
+# Linear, and what they leave open chosen by the error of shares of held-out bags.
 _PUBLISHED = {
     "mm": "mean map (Quadrianto et al. 2009)",
     "lmm": "Laplacian mean map (Patrini et al. 2014)",

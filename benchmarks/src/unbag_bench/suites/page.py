@@ -28,17 +28,17 @@ from unbag_bench.suites.tasks import IMAGE_SIZES, SUITES
 SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC"}
 
 KIND_WORDS = {
-    "naive": "rows at random, 5 to 30 bags",
+    "naive": "random bags, 5 to 30",
     "simple": "label shift",
     "intermediate": "covariate shift",
     "hard": "neither",
     "low": "shares in [0, 1/2]",
     "high": "shares in [1/2, 1]",
-    "shuffled": "rows at random",
+    "shuffled": "random bags",
     "feature": "rows alike in some columns",
     "clustered": "rows of one cluster",
     "real": "natural bags",
-    **{str(size): "rows at random in a bag" for size in IMAGE_SIZES},
+    **{str(size): "random bags" for size in IMAGE_SIZES},
 }
 
 
@@ -209,7 +209,7 @@ def _tests(found: SuiteRanking) -> list[str]:
     if not np.isnan(whole.p_value):
         lines.append(
             f"Friedman's test: {p_text(whole.p_value)}; mean ranks that differ by more than "
-            f"{whole.critical_difference:.2f} differ beyond chance (Nemenyi, 95%)."
+            f"{whole.critical_difference:.2f} differ beyond random variation (Nemenyi, 95%)."
         )
     lines += [
         f"- `{found.default}` against `{one.other}`: {_difference(one)}."
@@ -254,17 +254,17 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
     header += ["above, below by two standard errors", "at worst", "Wilcoxon p over sets"]
     splits = sorted({len(one.ours) for one in found})
     return [
-        "### Ours beside the best published accuracy",
+        "### unbag beside the best published accuracy",
         "",
         "For every set the best of what was published, eight methods by two rules of selection "
         "without labels, chosen by the results of all thirty splits; both in the same "
-        f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. Ours is the one "
+        f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. unbag is the one "
         "model that is judged above. Standard errors are those of paired differences over splits, "
         f"which share rows; corrected for that (Nadeau and Bengio 2003), "
         f"{sum(one.gain > 2 * one.cautious_error for one in found)} of "
         f"{_count(len(found), 'set')} are above by two, and "
-        f"{sum(one.gain < -2 * one.cautious_error for one in found)} below. If theirs may also "
-        "choose by labels, ours is above in "
+        f"{sum(one.gain < -2 * one.cautious_error for one in found)} below. If published methods may also "
+        "choose by labels, unbag is above in "
         f"{sum(one.gain > 0 for one in against_published(rows, RULES))} of them.",
         "",
         *markdown_table(header, body),

@@ -4,7 +4,7 @@ A table of scores has a line for each set and a column for each method; higher i
 methods of one set the best has rank 1, and equal ones share the mean of their ranks.
 
 **Friedman's test** asks whether ranks differ at all. **Nemenyi's critical difference** tells which
-mean ranks of k methods over N sets differ beyond chance (Demšar 2006),
+mean ranks of k methods over N sets differ beyond random variation (Demšar 2006),
 
     CD = q √(k(k + 1)/6N),
 
@@ -54,7 +54,7 @@ class Ranking:
 
     @property
     def critical_difference(self) -> float:
-        """By how much mean ranks must differ to differ beyond chance, at 95%."""
+        """By how much mean ranks must differ to differ beyond random variation, at 95%."""
         k = len(self.methods)
         q = studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2)
         return float(q * np.sqrt(k * (k + 1) / (6 * self.n_sets)))
@@ -119,7 +119,7 @@ def rank_methods(scores: Mapping[str, Floats]) -> Ranking:
 
 
 def cliques(ranking: Ranking) -> list[tuple[int, int]]:
-    """Find the longest runs of methods whose mean ranks do not differ beyond chance.
+    """Find the longest runs of methods whose mean ranks do not differ beyond random variation.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def compare(scores: Mapping[str, Floats], method: str) -> list[Comparison]:
 
 
 def holm(p_values: Floats) -> Floats:
-    """Correct p-values for their number by Holm's rule; those that are no numbers do not count.
+    """Correct p-values for their number by Holm's rule; those that are not numbers do not count.
 
     Examples
     --------

@@ -214,7 +214,7 @@ SUITES: dict[str, Suite] = {
         _ALL,
     ),
     "images": Suite(
-        "Images of ten classes in bags of rows at random",
+        "Images of ten classes in random bags",
         _image_names,
         lambda name: name.split()[1],
         _pick_images,

@@ -263,7 +263,7 @@ def required_epsilon(
 
 
 def _failure(epsilon: float, merge_size: int, own_contrasts: bool) -> float:
-    """Chance that (LP) or the labels leave the contrast of one block short by ε."""
+    """Probability that (LP) or the labels leave the contrast of one block short by ε."""
     one = exp(-merge_size * epsilon**2)
     return one**2 + (one if own_contrasts else one**2)
 
@@ -318,7 +318,7 @@ def _check_contrasts(contrasts: ArrayLike, blocks: int, epsilon: float, epsilon0
 def misordering_probability(
     low: float, high: float, size_low: int, size_high: int | None = None, *, ties: float = 0.0
 ) -> float:
-    """Chance that of two bags the one with the larger true proportion shows the smaller share.
+    """Probability that of two bags the one with the larger true proportion shows the smaller share.
 
     Σ_k P(K₁ = k) P(K₂/n₂ < k/n₁) for independent binomial counts K₁, K₂ of positives.
 
