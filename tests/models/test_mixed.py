@@ -7,7 +7,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from unbag import LLPClassifier, bag_target, check_bag_target
+from unbag import LLPClassifier, bag_target, check_bag_target, multi_grouping_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.newton import DesignLikelihood, maximise
 from unbag.models.variances import PRIOR_WEIGHT, VarianceComponents
@@ -372,3 +372,83 @@ def test_hidden_counts_under_label_shift_leave_slopes_as_they_are():
     by_rows = np.linalg.norm(LogisticRegression(C=np.inf).fit(X, label).coef_)
     # without the weights of counts, 1.2
     assert np.linalg.norm(model.coef_) / by_rows == pytest.approx(1.0, abs=0.08)
+
+
+@pytest.mark.parametrize("groupings", [False, True])
+def test_a_device_gives_the_same_model(groupings):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
+    X["c"] = rng.choice(list("xyz"), size=400)
+    labels = rng.random(400) < expit(X["a"])
+    bag = rng.integers(20, size=400)
+    y = bag_target(bag, counts=np.bincount(bag, labels).astype(int)[bag])
+    if groupings:
+        region = bag % 5
+        other = bag_target(region, counts=np.bincount(region, labels).astype(int)[region])
+        y = multi_grouping_target({"bag": y, "region": other})
+    here, there = (
+        LLPClassifier(n_landmarks=20, device=device).fit(X, y) for device in (None, "cpu")
+    )
+    np.testing.assert_allclose(here.coef_, there.coef_, atol=1e-8)
+    np.testing.assert_allclose(here.covariance_, there.covariance_, atol=1e-8)
+
+
+@pytest.mark.parametrize(("n_bags", "most"), [(60, 0.15), (600, 0.02)])
+def test_linear_data_leave_next_to_nothing_to_the_kernel(n_bags, most):
+    rng = np.random.default_rng(0)
+    X, y, _ = covariate_shift(rng, n_bags, 50)
+    model, line = LLPClassifier().fit(X, y), LLPClassifier(kernel=None).fit(X, y)
+    assert model.terms_[-1].term == "kernel"
+    assert model.terms_[-1].variance_share < most
+    new = rng.normal(size=(2000, 3))
+    both = np.corrcoef(model.decision_function(new), line.decision_function(new))
+    assert both[0, 1] > 1 - most
+
+
+class TestCovariateShiftOfSomeColumns:
+    """Bags shift two of six columns; a category of 40 levels is the same in all."""
+
+    def draw(self, seed, n_bags=200, size=150):
+        rng = np.random.default_rng(seed)
+        bag = np.repeat(np.arange(n_bags), size)
+        X = rng.normal(size=(len(bag), 6))
+        X += rng.normal(size=(n_bags, 1))[bag] * [0.5, 0, 0, 0.25, 0, 0]
+        level, effects = rng.integers(40, size=len(bag)), 0.8 * rng.normal(size=40)
+        f = X @ [1.0, -0.7, 0.5, 0.0, 0.3, 0.0] - 2.0 + effects[level]
+        labels = rng.random(len(bag)) < expit(f)
+        frame = pd.DataFrame(X, columns=list("abcdef")).assign(level=[f"l{i}" for i in level])
+        y = bag_target(bag, counts=np.bincount(bag, labels).astype(int)[bag])
+        train = bag < n_bags // 2
+        return frame[train], y[train], frame[~train], y[~train], labels[~train]
+
+    def test_the_forward_likelihood_of_held_out_bags_prefers_too_strong_a_penalty(self):
+        differences = []
+        for seed in range(4):
+            X, y, X_held, y_held, labels = self.draw(seed, size=500)
+            auto = LLPClassifier(kernel=None).fit(X, y)
+            tenth = {term.term: term.standard_deviation**2 / 10 for term in auto.terms_}
+            strong = LLPClassifier(kernel=None, variances=tenth).fit(X, y)
+            q, share = auto.empirical_prior_[1], y_held["proportion"]
+            criteria = []
+            for model in (auto, strong):
+                p = model.predict_proba(X_held)[:, 1]
+                forward = np.log(p * share / q + (1 - p) * (1 - share) / (1 - q)).mean()
+                counts, marginal = model.score(X_held, y_held), model.log_marginal_likelihood_
+                criteria.append([forward, counts, marginal, roc_auc_score(labels, p)])
+            differences.append(np.subtract(*criteria))
+        forward, counts, marginal, auc = np.mean(differences, axis=0)
+        assert forward < 0
+        assert counts > 0
+        assert marginal > 0
+        assert auc > 0.01
+
+    def test_a_column_that_bags_do_not_shift_does_not_hurt(self):
+        gains = []
+        for seed in range(4):
+            X, y, X_held, _, labels = self.draw(seed)
+            every = LLPClassifier(kernel=None).fit(X, y).decision_function(X_held)
+            X, X_held = X.drop(columns="level"), X_held.drop(columns="level")
+            some = LLPClassifier(kernel=None).fit(X, y).decision_function(X_held)
+            gains.append(roc_auc_score(labels, every) - roc_auc_score(labels, some))
+        assert min(gains) > -0.002
+        assert np.mean(gains) > 0.005

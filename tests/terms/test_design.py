@@ -1,11 +1,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from unbag.observations.information import Information
 from unbag.terms import design as blocks
 from unbag.terms.categories import CategoryTerm
 from unbag.terms.design import Design
+from unbag.terms.device import DeviceDesign
 from unbag.terms.encoding import TableEncoder
 from unbag.terms.numbers import NumberTerm
 
@@ -20,23 +22,25 @@ def table():
     )
 
 
-def make_design():
+def make_design(of=Design, **how):
     encoder = TableEncoder().fit(table())
     rows = encoder.encode(table())
     # a sparse term before a dense one
     terms = [CategoryTerm("c", 0, encoder.levels[0]), NumberTerm("numbers", ["a", "b"], [0, 1])]
     for term in terms:
         term.fit(rows)
-    return Design(terms, rows, SIZES)
+    return of(terms, rows, SIZES, **how)
 
 
-@pytest.fixture(params=["one block", "pieces", "not kept"])
+@pytest.fixture(params=["one block", "pieces", "not kept", "device"])
 def design(request, monkeypatch):
     if request.param != "one block":
         # two bags in a block, or a piece of the bag of 40
         monkeypatch.setattr(blocks, "_cut", lambda sizes, _: list(CUT(sizes, 9)))
     if request.param == "not kept":
-        monkeypatch.setattr(blocks, "_KEPT", 0)
+        monkeypatch.setattr(Design, "_most_kept", 0)
+    if request.param == "device":
+        return make_design(DeviceDesign, device="cpu")
     return make_design()
 
 
@@ -79,3 +83,12 @@ def test_information_is_that_of_the_matrix(design, K, rank):
         np.einsum("aj,ji->aij", residual, Phi), np.cumsum(SIZES) - SIZES, axis=-1
     ).reshape(6 * K, -1)
     np.testing.assert_allclose(design.bag_products(residual), s @ s.T, atol=1e-10)
+
+
+def test_sums_over_groups_and_forms_of_bags_are_those_of_the_matrix(design):
+    rng, Phi = np.random.default_rng(3), matrix()
+    gather = csr_array(rng.random((4, N)) < 0.2, dtype=float)
+    np.testing.assert_allclose(design.sums(gather), gather @ Phi, atol=1e-12)
+    values, P = rng.normal(size=(1, N)), np.cov(rng.normal(size=(6, 20)))
+    g = np.add.reduceat(values[0][:, None] * Phi, np.cumsum(SIZES) - SIZES)
+    np.testing.assert_allclose(design.bag_forms(values, P), np.einsum("bi,ij,bj->b", g, P, g))

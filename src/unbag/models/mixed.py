@@ -48,6 +48,7 @@ from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
 from unbag.terms.base import Term
 from unbag.terms.design import Design, layout
+from unbag.terms.device import DeviceDesign
 from unbag.terms.encoding import EncodedRows, TableEncoder, TrainingRows, as_frame, is_sparse
 from unbag.terms.make import make_terms
 from unbag.weights import check_contrast
@@ -123,8 +124,9 @@ class LLPClassifier(LogOddsClassifier):
         Iterations after which the fit is given up, with a ConvergenceWarning.
     random_state : int, RandomState or None, default=0
         Draws the landmarks.
-    verbose : int, default=0
-        Whether to print the terms when they are fitted.
+    device : str, optional
+        Device of torch that holds the columns of all terms during the fit, such as "cuda"; worth
+        it for a kernel term on millions of rows.
 
     Attributes
     ----------
@@ -198,7 +200,7 @@ class LLPClassifier(LogOddsClassifier):
         tol: float = 1e-2,
         max_iter: int = 200,
         random_state: Any = 0,
-        verbose: int = 0,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_landmarks = n_landmarks
@@ -209,7 +211,7 @@ class LLPClassifier(LogOddsClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
-        self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model to instances and the counts of their bags.
@@ -234,7 +236,7 @@ class LLPClassifier(LogOddsClassifier):
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
-            return DesignLikelihood(Design(terms, rows, bags.lengths), CountObservation(bags))
+            return DesignLikelihood(self._design(terms, rows, bags.lengths), CountObservation(bags))
 
         self._train(encoder, rows, likelihood_of)
         return self
@@ -246,11 +248,16 @@ class LLPClassifier(LogOddsClassifier):
         rows = encoder.encode(X)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
-            design = Design(terms, rows, np.array([groupings.n_instances]))
+            design = self._design(terms, rows, np.array([groupings.n_instances]))
             return GroupingsLikelihood(design, GroupingsObservation(groupings))
 
         self._train(encoder, rows, likelihood_of)
         return self
+
+    def _design(self, terms: list[Term], rows: EncodedRows, sizes: Any) -> Design:
+        if self.device is None:
+            return Design(terms, rows, sizes)
+        return DeviceDesign(terms, rows, sizes, self.device)
 
     def _train(
         self,
@@ -468,9 +475,6 @@ class LLPClassifier(LogOddsClassifier):
         self.coef_names_ = [name for term in self._terms for name in term.names]
         self.intercept_ = fit.theta[:, 0] + self._prior_offset + sum(offset for _, offset in parts)
         self._robust_errors = robust_errors(self.function_, fit, likelihood)
-        if self.verbose:
-            for term in self.terms_:
-                print(term)
 
     def _describe_terms(self, fit: MixedFit, likelihood: Likelihood) -> None:
         spread: list[float] = []
@@ -527,7 +531,7 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
     their bags; offset has the shape (n_outputs, n_rows).
     """
     rows, bags = by_bag(model._encoder.encode(X), bags)
-    design = Design(model._terms, rows, bags.lengths)
+    design = model._design(model._terms, rows, bags.lengths)
     # ℓ/φ − ½|β|²/σ² has its maximum where ℓ − ½φ|β|²/σ² has it
     variances = np.array([term.standard_deviation for term in model.terms_]) ** 2
     fixed = VarianceComponents(

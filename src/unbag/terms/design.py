@@ -14,7 +14,7 @@ block by block whenever it is needed, so that memory is linear in the number of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
@@ -23,12 +23,6 @@ from unbag._arrays import Floats
 from unbag.observations.information import Information
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows, Moments
-
-# Entries of a block of dense columns: a few megabytes.
-_BLOCK = 2**19
-
-# Dense columns are kept if they take at most so many bytes.
-_KEPT = 1.5e9
 
 # Sums over bags of sparse columns are sparse matrices while at most so many are not zero.
 _DENSE = 0.1
@@ -60,6 +54,12 @@ class Design:
         Columns of each term.
     """
 
+    # entries of a block of dense columns: a few megabytes
+    _block_entries: ClassVar[int] = 2**19
+
+    # dense columns are kept if they take at most so many bytes
+    _most_kept: ClassVar[float] = 1.5e9
+
     def __init__(self, terms: Sequence[Term], rows: EncodedRows, sizes: Any) -> None:
         self._dense = [term for term in terms if not term.is_sparse]
         self._rows, self.n_rows = rows, len(rows)
@@ -67,9 +67,9 @@ class Design:
         self._n_dense = 1 + sum(term.n_coefficients for term in self._dense)
         sparse = [term.matrix(rows) for term in terms if term.is_sparse]
         self._sparse = csr_array(hstack(sparse, format="csr")) if sparse else None
-        self._blocks = list(_cut(sizes, max(256, _BLOCK // self._n_dense)))
+        self._blocks = list(_cut(sizes, max(256, self._block_entries // self._n_dense)))
         self._kept: Floats | None = None
-        if self.n_rows * self._n_dense * 8 <= _KEPT:
+        if self.n_rows * self._n_dense * 8 <= self._most_kept:
             kept = np.empty((self.n_rows, self._n_dense))
             for block in self._blocks:
                 kept[block.rows] = self._compute(block.rows)
@@ -108,20 +108,19 @@ class Design:
         weights, factors = information.weights, information.factors
         K = len(weights)
         H = np.zeros((K, self.n_columns, K, self.n_columns))
-        for block in self._blocks:
-            A, C = self._parts(block.rows)
+        for i, block in enumerate(self._blocks):
             for a in range(K):
                 for c in range(a, K):
-                    H[a, :, c, :] += _cross(A, C, weights[a, c, block.rows])
+                    H[a, :, c, :] += self._cross(i, weights[a, c, block.rows])
         for a in range(K):
             for c in range(a):
                 H[a, :, c, :] = H[c, :, a, :].T
         whole = H.reshape(K * self.n_columns, -1)
         for sums in self._bag_sums(factors):
-            whole += _square(sums)
+            whole += self._square(sums)
         if information.lost is not None:
             for sums in self._bag_sums(information.lost):
-                whole -= _square(sums)
+                whole -= self._square(sums)
         return whole
 
     def sums(self, gather: Any) -> Floats:
@@ -139,46 +138,54 @@ class Design:
         K = len(residual)
         J = np.zeros((K * self.n_columns,) * 2)
         for sums in self._bag_sums(residual[:, None]):
-            J += _square(sums)
+            J += self._square(sums)
         return J
 
     def bag_forms(self, values: Floats, P: Floats) -> Floats:
         """g_bᵀPg_b of the sums g_b = Σ_{j in b} u_j φ_j of each bag, for values u of all rows."""
-        found = []
-        for sums in self._bag_sums(values[:, None]):
-            dense = sums if isinstance(sums, np.ndarray) else sums.toarray()
-            found.append(np.einsum("bi,bi->b", dense @ P, dense))
-        return np.concatenate(found)
-
-    def _parts(self, rows: slice) -> tuple[Floats, Any]:
-        return self._of(rows), None if self._sparse is None else self._sparse[rows]
+        return np.concatenate([self._forms(sums, P) for sums in self._bag_sums(values[:, None])])
 
     def _bag_sums(self, factors: Floats) -> Iterator[Any]:
         """Sums Σ_{j in b} u_jr φ_j, (n_bags · rank, n_outputs · n_columns), some bags at a time."""
         started: Any = None
-        for block in self._blocks:
-            A, C = self._parts(block.rows)
-            n, n_bags = len(A), len(block.starts)
-            pointer = np.append(block.starts, n)
-            found = []
-            for r in range(factors.shape[1]):
-                parts = []
-                for u in factors[:, r, block.rows]:
-                    gather = csr_array((u, np.arange(n), pointer), shape=(n_bags, n))
-                    parts.append(gather @ A)
-                    if C is not None:
-                        parts.append(gather @ C)
-                found.append(parts)
-            if not block.ends_bag or started is not None:
-                # a piece of a large bag
-                dense = np.concatenate([_stack(parts) for parts in found])
-                started = dense if started is None else started + dense
-                if block.ends_bag:
-                    yield started
-                    started = None
-                continue
-            for parts in found:
-                yield _stack_sparsely(parts)
+        for i, block in enumerate(self._blocks):
+            found = [self._sums_of(i, own) for own in np.swapaxes(factors[..., block.rows], 0, 1)]
+            if started is not None:
+                # pieces of a large bag
+                found = [one + other for one, other in zip(started, found, strict=True)]
+            started = None if block.ends_bag else found
+            if block.ends_bag:
+                yield from found
+
+    # what a block contributes, and what is made of sums over bags
+
+    def _cross(self, i: int, w: Floats) -> Floats:
+        """Σ_j w_j φ_j φ_jᵀ over the rows of block i."""
+        return _cross(*self._parts(i), w)
+
+    def _sums_of(self, i: int, factors: Floats) -> Any:
+        """Sums of u_j φ_j over each bag of block i, side by side for all outputs."""
+        A, C = self._parts(i)
+        starts, n, parts = self._blocks[i].starts, len(A), []
+        for u in factors:
+            gather = csr_array((u, np.arange(n), np.append(starts, n)), shape=(len(starts), n))
+            parts.append(gather @ A)
+            if C is not None:
+                parts.append(gather @ C)
+        return _stack_sparsely(parts)
+
+    def _square(self, sums: Any) -> Floats:
+        product = sums.T @ sums
+        return product if isinstance(product, np.ndarray) else product.toarray()
+
+    def _forms(self, sums: Any, P: Floats) -> Floats:
+        dense = sums if isinstance(sums, np.ndarray) else sums.toarray()
+        return np.einsum("bi,bi->b", dense @ P, dense)
+
+    def _parts(self, i: int) -> tuple[Floats, Any]:
+        """Dense and sparse columns of the rows of block i."""
+        rows = self._blocks[i].rows
+        return self._of(rows), None if self._sparse is None else self._sparse[rows]
 
     def _of(self, rows: slice) -> Floats:
         return self._compute(rows) if self._kept is None else self._kept[rows]
@@ -245,17 +252,10 @@ def _cross(A: Floats, C: Any, w: Floats) -> Floats:
     return found
 
 
-def _stack(parts: list[Any]) -> Floats:
-    return np.concatenate([p if isinstance(p, np.ndarray) else p.toarray() for p in parts], axis=1)
-
-
 def _stack_sparsely(parts: list[Any]) -> Any:
     """One matrix: sparse if much of it is zero."""
     size = sum(p.shape[1] for p in parts) * parts[0].shape[0]
     entries = sum(p.size if isinstance(p, np.ndarray) else p.nnz for p in parts)
-    return _stack(parts) if entries > _DENSE * size else hstack(parts, format="csr")
-
-
-def _square(G: Any) -> Floats:
-    product = G.T @ G
-    return product if isinstance(product, np.ndarray) else product.toarray()
+    if entries <= _DENSE * size:
+        return hstack(parts, format="csr")
+    return np.concatenate([p if isinstance(p, np.ndarray) else p.toarray() for p in parts], axis=1)
