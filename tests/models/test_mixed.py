@@ -442,6 +442,19 @@ class TestCovariateShiftOfSomeColumns:
         assert marginal > 0
         assert auc > 0.01
 
+    def test_the_marginal_likelihood_falls_with_every_variance_that_is_too_small(self):
+        X, y, *_ = self.draw(0)
+        auto = LLPClassifier(kernel=None).fit(X, y)
+        found, phi = [auto.log_marginal_likelihood_], []
+        for factor in (10, 100, 1000):
+            less = {term.term: term.standard_deviation**2 / factor for term in auto.terms_}
+            model = LLPClassifier(kernel=None, variances=less).fit(X, y)
+            found.append(model.log_marginal_likelihood_)
+            phi.append(model.dispersion_)
+        # whatever the dispersion, which takes up what coefficients may not
+        assert max(phi) > 5
+        assert np.all(np.diff(found) < 0)
+
     def test_a_column_that_bags_do_not_shift_does_not_hurt(self):
         gains = []
         for seed in range(4):

@@ -322,10 +322,25 @@ def maximise(
         bag_effect=effect,
         label_shift=label_shift,
         n_informative_bags=count_informative_bags(likelihood, theta, H, posterior, effect),
-        log_marginal_likelihood=at.value / phi - penalty - 0.5 * posterior.log_determinant,
+        log_marginal_likelihood=_dispersed(likelihood, theta, at.value, phi)
+        - penalty
+        - 0.5 * posterior.log_determinant,
         n_iter=n_iter,
         converged=converged,
     )
+
+
+def _dispersed(likelihood: Likelihood, theta: Floats, value: float, phi: float) -> float:
+    """ℓ of counts whose variances are φ times as large: with ℓ₀ its value at counts as expected,
+
+    ℓ₀ + (ℓ − ℓ₀)/φ − ½ L log φ, so that models of the same bags that differ in φ can be compared.
+    """
+    table = likelihood.bag_table(theta, None)
+    if table is None:
+        return value / phi
+    variances = np.maximum(table.variances + table.noise, 1.0 / (2.0 * np.pi))
+    best = -0.5 * float(np.log(2.0 * np.pi * variances).sum())
+    return best + (value - best) / phi - 0.5 * len(variances) * float(np.log(phi))
 
 
 def warn_of_convergence(max_iter: int) -> None:
