@@ -210,8 +210,8 @@ def with_categories():
             lambda: LogisticRegression().fit(DATA.X, DATA.labels),
             "LogisticRegression cannot be exported to ONNX; the mixed model, boosted trees",
         ),
-        (with_free_text, "Free text, here 'note', cannot be exported to ONNX"),
-        (with_components, "Free text, here 'note', cannot be exported to ONNX"),
+        (with_free_text, "Free text, here 'note', cannot be exported"),
+        (with_components, "Free text, here 'note', cannot be exported"),
         (with_categories, "Boosted trees that split by categories of a data frame"),
         (
             lambda: make_pipeline(FunctionTransformer(cut), LLPClassifier(kernel=None)).fit(

@@ -1,41 +1,32 @@
-"""Fitted models as ONNX graphs, which run without Python.
-
-Every function below `Graph` adds what one part computes, and gives the names of its results.
-"""
+"""Fitted models as ONNX graphs, which run without Python."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import write_whole
 from unbag._optional import optional
-from unbag._text import listing
 from unbag.bags.priors import prior_offset
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
-from unbag.tables.features import (
-    DIGITS,
-    MISSING,
-    PERIODS,
-    CategoryText,
-    DatetimeFeatures,
-    NumericFeatures,
-    TfidfText,
+from unbag.tables.exporting import gap_goes_left, trees_of
+from unbag.tables.onnx_graph import (
+    Graph,
+    Rows,
+    standardised,
+    together,
+    transform,
+    with_gaps,
 )
-from unbag.tables.mixed_features import RARE, MixedFeatures
 from unbag.tables.pipeline import split_pipeline
 from unbag.tables.schema import Schema
 from unbag.terms.base import Term
@@ -48,8 +39,6 @@ __all__ = ["export_onnx"]
 
 # Understood by runtimes of the last years.
 _VERSIONS = {"": 17, "ai.onnx.ml": 3}
-# Kinds of splits that LightGBM writes, and of values that are missing.
-_BY_NUMBER, _AS_NAN, _AS_ZERO = "<=", "NaN", "None"
 
 
 def export_onnx(
@@ -130,9 +119,9 @@ def to_onnx(
         name: Rows(*((None, name) if columns.get(name) == "category" else (name, None)))
         for name in shapes
     }
-    rows = _together(graph, given.values())
+    rows = together(graph, given.values())
     for _, step in [] if features is None else features.steps:
-        rows = _transform(step, graph, given, rows)
+        rows = transform(step, graph, given, rows)
         given = {}
     scores = _score(final, graph, rows)
     n_classes = len(classes)
@@ -192,223 +181,6 @@ def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str
     return {"inputs": listed(graph.input), "outputs": listed(graph.output)}
 
 
-class Graph:
-    """Nodes and constants, whose names no input has."""
-
-    def __init__(self, inputs: Sequence[str]) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self._prefix = "/"
-        while any(name.startswith(self._prefix) for name in inputs):
-            self._prefix += "/"
-
-    def node(self, kind: str, *inputs: str, domain: str = "", **settings: Any) -> str:
-        """Add a node of one output, and give its name."""
-        from onnx import helper
-
-        output = f"{self._prefix}{kind}{len(self.nodes)}"
-        found = helper.make_node(kind, inputs, [output], name=output, domain=domain, **settings)
-        self.nodes.append(found)
-        return output
-
-    def constant(self, values: Any) -> str:
-        """Add numbers or texts, and give their name."""
-        from onnx import numpy_helper
-
-        array, name = np.asarray(values), f"{self._prefix}constant{len(self.constants)}"
-        kind = {"U": object, "O": object, "f": np.float64}.get(array.dtype.kind, np.int64)
-        self.constants.append(numpy_helper.from_array(array.astype(kind), name))
-        return name
-
-    def cast(self, name: str, kind: str) -> str:
-        """Change the type of numbers."""
-        from onnx import TensorProto
-
-        return self.node("Cast", name, to=getattr(TensorProto, kind))
-
-    def look_up(self, texts: str, known: Mapping[str, Any], other: Any) -> str:
-        """Exchange known texts for numbers or other texts, and all others for one."""
-        kind = "string" if isinstance(other, str) else "int64"
-        settings = {f"values_{kind}s": list(known.values()), f"default_{kind}": other}
-        return self.node(
-            "LabelEncoder", texts, domain="ai.onnx.ml", keys_strings=list(known), **settings
-        )
-
-    def together(self, names: Sequence[str]) -> str:
-        """Columns side by side."""
-        return names[0] if len(names) == 1 else self.node("Concat", *names, axis=1)
-
-
-class Rows(NamedTuple):
-    """Names of a matrix of numbers, and of one of text; either may be None."""
-
-    numbers: Any
-    texts: Any = None
-
-
-def _together(graph: Graph, parts: Any) -> Rows:
-    """Rows side by side."""
-    columns = [[name for name in names if name is not None] for names in zip(*parts, strict=True)]
-    return Rows(*(graph.together(names) if names else None for names in columns))
-
-
-# --- features -----------------------------------------------------------------------------------
-
-
-def _transform(step: Any, graph: Graph, columns: dict[str, Rows], rows: Rows) -> Rows:
-    """What a step makes of columns by name, or of all rows."""
-    if isinstance(step, MixedFeatures):
-        return _mixed_features(step, graph, columns)
-    if isinstance(step, ColumnTransformer):
-        parts = [(part, list(chosen)) for _, part, chosen in step.transformers_]
-        _refuse_text([name for part, own in parts if isinstance(part, TfidfText) for name in own])
-        found = []
-        for part, chosen in parts:
-            if (isinstance(part, str) and part == "drop") or not chosen:
-                continue
-            own = {name: _column(columns, name) for name in chosen}
-            found.append(_transform(part, graph, own, _together(graph, own.values())))
-        return _together(graph, found)
-    if isinstance(step, Pipeline):
-        for _, part in step.steps:
-            rows = _transform(part, graph, columns, rows)
-        return rows
-    make = _FEATURES.get(type(step))
-    if make is None:
-        raise ValueError(
-            f"A step before the model cannot be exported to ONNX: {type(step).__name__}. Those of "
-            "unbag and a StandardScaler can."
-        )
-    return make(step, graph, rows)
-
-
-def _column(columns: dict[str, Rows], name: Any) -> Rows:
-    if name not in columns:
-        raise ValueError(f"The model takes the column {name!r}; give the schema of its table.")
-    return columns[name]
-
-
-def _refuse_text(names: Sequence[Any]) -> None:
-    if len(names):
-        found = listing(map(repr, names))
-        raise ValueError(f"Free text, here {found}, cannot be exported to ONNX: train without.")
-
-
-def _numeric_features(step: NumericFeatures, graph: Graph, rows: Rows) -> Rows:
-    """Fill gaps and standardise."""
-    own = step.medians_, step.missing_columns_, step.means_, step.scales_
-    return _rounded(step, graph, _standardised(graph, rows.numbers, *own))
-
-
-def _standardised(
-    graph: Graph, values: str, fills: Any, gaps: Any, means: Any, scales: Any = None
-) -> str:
-    """Columns with filled gaps, others that say where those of some were, standardised."""
-    bad = graph.node("Or", graph.node("IsNaN", values), graph.node("IsInf", values))
-    values = graph.node("Where", bad, graph.constant(_double(fills)), values)
-    if len(gaps):
-        marks = graph.node("Gather", bad, graph.constant(gaps), axis=1)
-        values = graph.together([values, graph.cast(marks, "DOUBLE")])
-    centred = graph.node("Sub", values, graph.constant(_double(means)))
-    return (
-        centred if scales is None else graph.node("Div", centred, graph.constant(_double(scales)))
-    )
-
-
-def _rounded(step: Any, graph: Graph, values: str) -> Rows:
-    """Numbers in the precision of training, where trees split by them."""
-    if step.dtype != "float64":
-        values = graph.cast(graph.cast(values, "FLOAT"), "DOUBLE")
-    return Rows(values)
-
-
-def _scaled(step: StandardScaler, graph: Graph, rows: Rows) -> Rows:
-    """Subtract means and divide by standard deviations, as far as the step does."""
-    values = rows.numbers
-    if step.with_mean:
-        values = graph.node("Sub", values, graph.constant(_double(step.mean_)))
-    if step.with_std:
-        values = graph.node("Div", values, graph.constant(_double(step.scale_)))
-    return Rows(values)
-
-
-def _datetimes(step: DatetimeFeatures, graph: Graph, rows: Rows) -> Rows:
-    """Points on circles."""
-    lengths = [[PERIODS[part][0] for part in periods] for periods in step.periods_]
-    n = sum(map(len, lengths))
-    if not n:
-        return Rows(None)
-    column = graph.constant([i for i, found in enumerate(lengths) for _ in found])
-    length = graph.constant(_double([one for found in lengths for one in found]))
-    turns = graph.node("Div", graph.node("Gather", rows.numbers, column, axis=1), length)
-    angle = graph.node("Sub", turns, graph.node("Floor", turns))
-    angle = graph.node("Mul", angle, graph.constant(2 * np.pi))
-    # some runtimes have no cosine of doubles
-    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
-    both = graph.together([graph.node("Sin", one) for one in (angle, ahead)])
-    # sine and cosine of each round side by side
-    order = np.arange(2 * n).reshape(2, n).T.ravel()
-    placed = graph.node("Gather", both, graph.constant(order), axis=1)
-    scale = graph.constant(10.0**DIGITS)
-    placed = graph.node("Div", graph.node("Round", graph.node("Mul", placed, scale)), scale)
-    gap = graph.node("IsNaN", placed)
-    return _rounded(step, graph, graph.node("Where", gap, graph.constant(0.0), placed))
-
-
-def _mixed_features(step: MixedFeatures, graph: Graph, columns: dict[str, Rows]) -> Rows:
-    """Numbers and places of times in periods; categories, of which what is rare or new has one name."""
-    own = vars(step)
-    _refuse_text(own["_texts"])
-    parts = [_column(columns, name) for name in own["_numbers"]]
-    for name, periods in zip(own["_times"], own["_periods"], strict=True):
-        parts.append(_datetimes(periods, graph, _column(columns, name)))
-    for name, levels in zip(own["_categories"], step.levels_, strict=True):
-        text = _column(columns, name).texts
-        if levels is not None:
-            known = {level: level for level in levels}
-            known.setdefault("", MISSING if MISSING in known else RARE)
-            text = graph.look_up(text, known, RARE)
-        parts.append(Rows(None, text))
-    return _together(graph, parts)
-
-
-def _one_hot(step: OneHotEncoder, graph: Graph, rows: Rows) -> Rows:
-    """Encode text as scikit-learn's OneHotEncoder does, behind `CategoryText`."""
-    parts = []
-    for column, places in enumerate(_places(step)):
-        values = graph.node("Gather", rows.texts, graph.constant(column), axis=1)
-        depth = max(places.values()) + 1
-        # what is beyond the last place is nowhere
-        code = graph.look_up(values, places, depth)
-        marks = graph.cast(graph.constant([0, 1]), "FLOAT")
-        parts.append(graph.node("OneHot", code, graph.constant([depth]), marks, axis=-1))
-    return Rows(graph.cast(graph.together(parts), "DOUBLE"))
-
-
-def _places(encoder: Any) -> Iterator[dict[str, int]]:
-    """Where the one stands for each category of every column."""
-    rare = getattr(encoder, "infrequent_categories_", [None] * len(encoder.categories_))
-    for categories, few in zip(encoder.categories_, rare, strict=True):
-        together = set() if few is None else set(few)
-        common = [value for value in categories if value not in together]
-        places = {value: place for place, value in enumerate(common)}
-        yield _with_gaps(places | dict.fromkeys(together, len(common)))
-
-
-def _with_gaps(places: dict[str, int]) -> dict[str, int]:
-    """Places of levels, with that of the empty text, since ONNX has no missing one."""
-    return {"": places[MISSING], **places} if MISSING in places else places
-
-
-_FEATURES: dict[type[Any], Callable[..., Rows]] = {
-    NumericFeatures: _numeric_features,
-    CategoryText: lambda step, graph, rows: rows,  # noqa: ARG005
-    DatetimeFeatures: _datetimes,
-    OneHotEncoder: _one_hot,
-    StandardScaler: _scaled,
-}
-
-
 # --- scores (rows, outputs) of models -------------------------------------------------------------
 
 
@@ -429,7 +201,7 @@ def _mixed(model: Any, graph: Graph, rows: Rows) -> str:
     theta, codes = f.theta, _codes(f.encoder, graph, rows.texts)
     parts = []
     for term, place in zip(f.terms, f.columns, strict=True):
-        weights = _double(theta[:, place].T)
+        weights = theta[:, place].T
         if isinstance(term, CategoryTerm):
             # levels that training did not have come last, and add nothing
             table = graph.constant(np.vstack([weights, np.zeros((1, len(theta)))]))
@@ -438,7 +210,7 @@ def _mixed(model: Any, graph: Graph, rows: Rows) -> str:
         else:
             matrix = _TERMS[type(term)](vars(term), graph, rows.numbers, codes)
             parts.append(graph.node("MatMul", matrix, graph.constant(weights)))
-    return graph.node("Sum", *parts, graph.constant(_double(theta[:, 0] + f.offset)))
+    return graph.node("Sum", *parts, graph.constant(theta[:, 0] + f.offset))
 
 
 def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
@@ -449,7 +221,7 @@ def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
             raise ValueError(
                 f"The model takes the categories {encoder.category_names}; give the schema of its table."
             )
-        places = _with_gaps({level: code for code, level in enumerate(levels)})
+        places = with_gaps({level: code for code, level in enumerate(levels)})
         values = graph.node("Gather", texts, graph.constant([column]), axis=1)
         found.append(graph.look_up(values, places, len(levels)))
     return found
@@ -458,9 +230,7 @@ def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
 def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
     places, means = term["places"], term["_means"]
     values = graph.node("Gather", X, graph.constant(places), axis=1)
-    return _standardised(
-        graph, values, means[: len(places)], term["_gappy"], means, term["_scales"]
-    )
+    return standardised(graph, values, means[: len(places)], term["_gappy"], means, term["_scales"])
 
 
 def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
@@ -472,7 +242,7 @@ def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -
     gamma, factors = term["_gamma"], []
     if term["_numbers"]:
         found = [_number_term(vars(one), graph, X, codes) for one in term["_numbers"]]
-        points, Z = graph.together(found), _double(term["_landmarks"])
+        points, Z = graph.together(found), term["_landmarks"]
         product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
         ones = graph.constant(np.full((Z.shape[1], 1), gamma))
         own = graph.node("MatMul", graph.node("Mul", points, points), ones)
@@ -486,8 +256,8 @@ def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -
     block = factors[0]
     for factor in factors[1:]:
         block = graph.node("Mul", block, factor)
-    features = graph.node("MatMul", block, graph.constant(_double(term["_transform"])))
-    return graph.node("Sub", features, graph.constant(_double(term["_mean"])))
+    features = graph.node("MatMul", block, graph.constant(term["_transform"]))
+    return graph.node("Sub", features, graph.constant(term["_mean"]))
 
 
 _TERMS: dict[type[Term], Callable[..., str]] = {
@@ -499,19 +269,13 @@ _TERMS: dict[type[Term], Callable[..., str]] = {
 
 def _trees(model: Any, graph: Graph, rows: Rows) -> str:
     """The linear function that trees are added to, the trees, and the class prior."""
-    X = rows.numbers
-    if model.categories_:
-        raise ValueError(
-            "Boosted trees that split by categories of a data frame cannot be exported; encode "
-            "them before, say by make_pipeline(unbag.tables.features.make_features(), model)."
-        )
+    X, trees = rows.numbers, trees_of(model)
     moved = prior_offset(model.empirical_prior_, model.class_prior_)
     filled = graph.node("Where", graph.node("IsNaN", X), graph.constant(model.start_fill_), X)
     product = graph.node("MatMul", filled, graph.constant(model.start_coef_.T))
     start = graph.node("Add", product, graph.constant(model.start_intercept_ + moved))
-    if model.booster_ is None:
+    if not trees:
         return start
-    trees = [tree["tree_structure"] for tree in model.booster_.dump_model()["tree_info"]]
     settings = _tree_lists(trees, len(moved))
     sums = graph.node("TreeEnsembleRegressor", X, domain="ai.onnx.ml", **settings)
     return graph.node("Add", graph.cast(sums, "DOUBLE"), start)
@@ -526,13 +290,12 @@ def _tree_lists(trees: Sequence[Any], n_outputs: int) -> dict[str, Any]:
         order = [tree]
         for node in order:
             if "split_feature" in node:
-                _check_split(node)
                 order += [node["left_child"], node["right_child"]]
         place = {id(node): i for i, node in enumerate(order)}
         for i, node in enumerate(order):
             if "split_feature" in node:
                 left, right = place[id(node["left_child"])], place[id(node["right_child"])]
-                split = node["split_feature"], "BRANCH_LEQ", left, right, _goes_left(node)
+                split = node["split_feature"], "BRANCH_LEQ", left, right, int(gap_goes_left(node))
                 nodes.append((number, i, *split, float(node["threshold"])))
             else:
                 nodes.append((number, i, 0, "LEAF", 0, 0, 0, 0.0))
@@ -548,21 +311,6 @@ def _tree_lists(trees: Sequence[Any], n_outputs: int) -> dict[str, Any]:
         tensor = helper.make_tensor(name, TensorProto.DOUBLE, [len(values)], values)
         lists[f"{name}_as_tensor"] = tensor
     return lists | {"n_targets": n_outputs}
-
-
-def _check_split(node: Any) -> None:
-    if node["decision_type"] != _BY_NUMBER or node["missing_type"] not in (_AS_NAN, _AS_ZERO):
-        raise ValueError(
-            f"Trees with splits of the kind {node['decision_type']!r} and missing values as "
-            f"{node['missing_type']!r} cannot be exported."
-        )
-
-
-def _goes_left(node: Any) -> int:
-    """Where a missing value goes; where training had none, LightGBM takes it for zero."""
-    if node["missing_type"] == _AS_NAN:
-        return int(node["default_left"])
-    return int(node["threshold"] >= 0)
 
 
 def _ensemble(model: Any, graph: Graph, rows: Rows) -> str:
@@ -582,7 +330,3 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     LLPEnsembleClassifier: _ensemble,
     FrozenEstimator: lambda model, graph, rows: _score(model.estimator, graph, rows),
 }
-
-
-def _double(values: Any) -> NDArray[np.float64]:
-    return np.asarray(values, dtype=np.float64)

@@ -11,11 +11,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._arrays import Floats
-from unbag._text import listing
 from unbag.bags.priors import prior_offset
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
+from unbag.tables.exporting import gap_goes_left, refuse_text, trees_of
 from unbag.tables.features import DIGITS, PERIODS, DatetimeFeatures, NumericFeatures
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.pipeline import split_pipeline
@@ -186,7 +186,7 @@ class _Table:
 
     def _take_mixed(self, step: MixedFeatures) -> None:
         own = vars(step)
-        _check_no_text(own["_texts"])
+        refuse_text(own["_texts"])
         kinds = zip(own["_numbers"], step.kinds_, strict=True)
         self.numbers = [self.sql.column(str(name), kind) for name, kind in kinds]
         for name, periods in zip(own["_times"], own["_periods"], strict=True):
@@ -200,7 +200,7 @@ class _Table:
         for name, part, columns in steps.transformers_:
             columns = list(columns)
             if name == "words":
-                _check_no_text(columns)
+                refuse_text(columns)
             if not columns:
                 continue
             if isinstance(part, NumericFeatures):
@@ -254,12 +254,6 @@ class _Table:
             own = [[level] for level in levels if level not in set(together)]
             found += [Flag(column.among(texts)) for texts in [*own, together] if texts]
         return found
-
-
-def _check_no_text(names: Sequence[Any]) -> None:
-    if len(names):
-        found = listing(map(repr, names))
-        raise ValueError(f"Free text, here {found}, cannot be written as SQL: train without.")
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -350,37 +344,23 @@ def _kernel_term(
 
 
 def _trees(model: Any, table: _Table, contrast: Floats) -> str:
-    if model.categories_:
-        raise ValueError(
-            "Boosted trees that split by categories of a data frame cannot be written as SQL; "
-            "encode them before, by unbag.tables.make_classifier('boosted')."
-        )
     moved = prior_offset(model.empirical_prior_, model.class_prior_)
     slopes = contrast @ model.start_coef_
     parts = [literal(contrast @ (model.start_intercept_ + moved))]
     for feature, slope, fill in zip(table.numbers, slopes, model.start_fill_, strict=True):
         if slope:
             parts.append(feature.linear(slope, 0.0, gap=slope * fill))
-    trees = [] if model.booster_ is None else model.booster_.dump_model()["tree_info"]
-    for i, tree in enumerate(trees):
+    for i, tree in enumerate(trees_of(model)):
         weight = float(contrast[i % len(contrast)])
         if weight:
-            parts.append(_tree(tree["tree_structure"], table, weight))
+            parts.append(_tree(tree, table, weight))
     return total(parts)
 
 
 def _tree(node: Any, table: _Table, weight: float) -> str:
     if "split_feature" not in node:
         return literal(weight * float(node["leaf_value"]))
-    kind, missing = node["decision_type"], node["missing_type"]
-    if kind != "<=" or missing not in ("NaN", "None"):
-        raise ValueError(
-            f"Trees with splits of the kind {kind!r} and missing values as {missing!r} cannot be "
-            "written as SQL."
-        )
-    threshold = float(node["threshold"])
-    # where training had no missing values, LightGBM takes them for zero
-    gap_left = bool(node["default_left"]) if missing == "NaN" else threshold >= 0
+    threshold, gap_left = float(node["threshold"]), gap_goes_left(node)
     sides = [_tree(node[side], table, weight) for side in ("left_child", "right_child")]
     return table.numbers[node["split_feature"]].split(threshold, *sides, gap_left)
 
