@@ -12,14 +12,11 @@ CORE = (
     "observations",
     "terms",
     "models/test_mixed",
-    "models/test_newton",
-    "models/test_variances",
     "models/test_groupings",
     "evaluation/test_measures",
     "evaluation/test_uncertainty",
     "evaluation/test_identification",
     "model_selection",
-    "test_weights",
 )
 
 

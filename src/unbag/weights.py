@@ -12,10 +12,7 @@ bags, as Scott and Zhang have them, are in `unbag.paper.weights`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Floats
 from unbag._text import counted
@@ -74,14 +71,6 @@ def decontamination_weights(bags: Bags, bag_model: BagModel = "instances") -> Fl
     _check_beyond_noise(bags.noise, root, inverse)
     noise = inverse.T @ _noise_to_take_off(bags.noise, root, q, inverse).sum(axis=0) @ inverse
     return root * (q @ np.linalg.solve(np.eye(bags.n_classes) - noise, inverse.T))
-
-
-def class_means(W: Floats, bags: Bags, values: NDArray[Any]) -> Floats:
-    """Estimate E[h(X) | class c] from the values of h on all instances.
-
-    The last axis of ``values`` runs over instances, that of the result over classes.
-    """
-    return bags.means(values) @ W
 
 
 def moment_terms(bags: Bags) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from unbag.bags.shares import noise_covariance
 from unbag.datasets.bagging import add_count_noise
 from unbag.evaluation import evaluate
 from unbag.paper.weights import MERGERS, bag_weights
-from unbag.weights import class_means, decontamination_weights, moment_terms
+from unbag.weights import decontamination_weights, moment_terms
 
 NAN = np.nan
 
@@ -379,7 +379,7 @@ def test_laplace_noise_attenuates_estimates_unless_it_is_known():
         bags = check_bag_target(add_count_noise(y, 5, random_state=rng))
         for b in (replace(bags, noise=None), bags):
             W = decontamination_weights(b)
-            means = class_means(W, b, scores > distance / 2)
+            means = b.means(scores > distance / 2) @ W
             errors.append([*means, auc(W, b, scores)])
     truth = [norm.sf(distance / 2), norm.cdf(distance / 2), norm.cdf(distance / np.sqrt(2))]
     errors = np.reshape(errors, (-1, 2, 3)) - truth

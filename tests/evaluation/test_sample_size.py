@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags, make_random_bags
 from unbag.evaluation.sample_size import effective_sample_size
-from unbag.weights import class_means, decontamination_weights
+from unbag.weights import decontamination_weights
 
 
 def target(counts, labels=(), noise=None):
@@ -141,7 +141,7 @@ def test_variance_of_class_means_over_resampled_bags(n_classes):
         )  # fmt: skip
         bags = check_bag_target(drawn.y)
         W = decontamination_weights(bags)
-        error = class_means(W, bags, drawn.X.T) - drawn.means.T
+        error = bags.means(drawn.X.T) @ W - drawn.means.T
         found = worth(drawn.y)
         squares.append(error**2 * found.rows_per_class)
         if n_classes == 2:

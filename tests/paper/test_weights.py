@@ -12,7 +12,7 @@ from unbag.observations.losses import LOSSES
 from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.pairing import pair_bags
 from unbag.paper.weights import MERGERS, bag_weights, pair_weights
-from unbag.weights import class_means, decontamination_weights
+from unbag.weights import decontamination_weights
 
 METHODS = ["least_squares", "pairs"]
 BAG_MODELS = ["instances", "bags"]
@@ -274,7 +274,7 @@ def test_on_labels_class_means_are_the_means_of_the_rows_of_each_class(method, b
     W = bag_weights(bags, method=method, bag_model=bag_model)
     np.testing.assert_allclose(W, np.eye(2), atol=1e-12)
     expected = np.column_stack([values[:, labels == c].mean(axis=1) for c in (0, 1)])
-    np.testing.assert_allclose(class_means(W, bags, values), expected, atol=1e-12)
+    np.testing.assert_allclose(bags.means(values) @ W, expected, atol=1e-12)
 
 
 @st.composite
@@ -295,7 +295,7 @@ def test_on_pure_bags_least_squares_pools_the_rows_of_each_class(pure):
     label = bags.proportions.argmax(axis=1)[bags.index]
     expected = [values[label == c].mean() for c in range(bags.n_classes)]
     W = decontamination_weights(bags)
-    np.testing.assert_allclose(class_means(W, bags, values), expected, atol=1e-12)
+    np.testing.assert_allclose(bags.means(values) @ W, expected, atol=1e-12)
 
 
 @given(pure=pure_bags(smallest=2))
@@ -306,7 +306,7 @@ def test_on_pure_bags_the_bag_model_averages_the_bag_means_of_each_class(pure):
     means = np.array([values[bags.index == i].mean() for i in range(bags.n_bags)])
     expected = [means[of_bag == c].mean() for c in range(bags.n_classes)]
     W = decontamination_weights(bags, bag_model="bags")
-    np.testing.assert_allclose(class_means(W, bags, values), expected, atol=1e-12)
+    np.testing.assert_allclose(bags.means(values) @ W, expected, atol=1e-12)
 
 
 @both_models
@@ -321,7 +321,7 @@ def test_class_means_are_exact_where_bag_means_are_mixtures_of_class_means(bag_m
     values = (truth @ bags.proportions.T)[:, bags.index] + noise
     for method in METHODS if bags.n_classes == 2 else METHODS[:1]:
         W = bag_weights(bags, method=method, bag_model=bag_model)
-        np.testing.assert_allclose(class_means(W, bags, values), truth, atol=1e-8)
+        np.testing.assert_allclose(bags.means(values) @ W, truth, atol=1e-8)
 
 
 @both_methods
@@ -329,7 +329,7 @@ def test_class_means_are_exact_where_bag_means_are_mixtures_of_class_means(bag_m
 @settings(max_examples=60, deadline=None)
 def test_one_is_one_in_every_class(method, bags):
     W = bag_weights(bags, method=method)
-    np.testing.assert_allclose(class_means(W, bags, np.ones(bags.n_instances)), 1, atol=1e-9)
+    np.testing.assert_allclose(bags.means(np.ones(bags.n_instances)) @ W, 1, atol=1e-9)
 
 
 @both_methods
@@ -378,7 +378,7 @@ def test_weights_of_merged_bags_are_those_of_bags_that_came_merged(method, bag_m
     options = {"method": method, "bag_model": bag_model, "merge": merge, "merge_size": 2}
     W = bag_weights(bags, **options)
     np.testing.assert_allclose(
-        class_means(W, bags, values), class_means(large, merged.bags, values), atol=1e-12
+        bags.means(values) @ W, merged.bags.means(values) @ large, atol=1e-12
     )
 
 

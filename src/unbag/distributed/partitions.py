@@ -1,8 +1,8 @@
 """Dask collections as numbered partitions: what runs on each, and how results come back.
 
-With `unbag.distributed.frames` and `unbag.distributed.tasks` the only modules that import Dask. Every
-computation is one graph: a task for each partition, and a tree of sums above them in an order that is
-fixed before, so that results do not depend on which worker is faster, or is lost and replaced.
+The only module that imports Dask. Every computation is one graph: a task for each partition, and a
+tree of sums above them in an order that is fixed before, so that results do not depend on which
+worker is faster, or is lost and replaced.
 """
 
 from __future__ import annotations

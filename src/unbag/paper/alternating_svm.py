@@ -24,9 +24,9 @@ from sklearn.utils import check_random_state
 from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_count, check_positive
 from unbag.bags.bags import Bags
-from unbag.paper.grids import check_grid
 from unbag.paper.kernel_machine import Fold, KernelMachine
 from unbag.paper.kernels import Kernel, check_kernel_memory
+from unbag.paper.minimisation import check_grid
 from unbag.paper.support_vectors import Machine, train_machine
 
 # C* starts at this share of C, and grows by this factor.

@@ -24,9 +24,9 @@ from unbag._arrays import Floats
 from unbag._checks import check_count, check_positive
 from unbag.bags.bags import Bags
 from unbag.models.base import LogOddsClassifier, row_blocks
-from unbag.paper.grids import check_grid
 from unbag.paper.kernel_machine import Fold, KernelMachine
 from unbag.paper.kernels import Kernel
+from unbag.paper.minimisation import check_grid
 from unbag.paper.support_vectors import DualProblem
 
 # Relative error of a product with the kernel matrix.

@@ -18,9 +18,8 @@ from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier
-from unbag.paper.grids import check_grid
 from unbag.paper.kernels import Kernel, make_kernel
-from unbag.paper.minimisation import warn_not_converged
+from unbag.paper.minimisation import check_grid, warn_not_converged
 from unbag.weights import check_contrast
 
 

@@ -32,7 +32,6 @@ from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier, linear_scores
 from unbag.observations.losses import ClassLoss, get_loss
-from unbag.paper.grids import check_alphas
 from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
 from unbag.paper.lbfgs import (
     Criterion,
@@ -50,6 +49,30 @@ _COLUMNS = 24
 
 # Criteria count as equal if they differ by less than so many times the solver's tolerance.
 _EQUAL = 10.0
+
+# Half decades from 1 to 1e-5: the paper's grid, twice as fine.
+DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
+
+
+# --- grids of settings ----------------------------------------------------------------------------
+
+
+def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> Floats:
+    """Numbers to choose from, in rising order."""
+    try:
+        grid = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
+    fine = grid.ndim == 1 and len(grid) > 0 and np.isfinite(grid).all()
+    if not fine or not (grid >= 0 if zero_is_fine else grid > 0).all():
+        what = "numbers of zero or more" if zero_is_fine else "positive numbers"
+        raise ValueError(f"{name} must be a list of {what}, not {values!r}.")
+    return np.unique(grid)
+
+
+def check_alphas(alphas: Any) -> Floats:
+    """Penalties in falling order, so that of equals the strongest is chosen."""
+    return check_grid(DEFAULT_ALPHAS if alphas is None else alphas, "alphas")[::-1]
 
 
 # --- fits of a grid of penalties ----------------------------------------------------------------

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import write_whole
@@ -328,5 +327,4 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     LLPClassifier: _mixed,
     LLPBoostingClassifier: _trees,
     LLPEnsembleClassifier: _ensemble,
-    FrozenEstimator: lambda model, graph, rows: _score(model.estimator, graph, rows),
 }

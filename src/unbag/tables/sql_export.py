@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._arrays import Floats
@@ -261,8 +260,6 @@ class _Table:
 
 def _score(model: Any, table: _Table, contrast: Floats) -> str:
     """Σ_k a_k s_k of the scores s of a model, for a contrast a."""
-    if isinstance(model, FrozenEstimator):
-        return _score(model.estimator, table, contrast)
     if isinstance(model, LLPClassifier):
         return _mixed(model, table, contrast)
     if isinstance(model, LLPBoostingClassifier):

@@ -16,11 +16,11 @@ from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.observations.losses import get_loss
-from unbag.paper.grids import check_alphas
 from unbag.paper.lbfgs import Criterion, FunctionSpace, Objective
 from unbag.paper.minimisation import (
     PenaltyFits,
     RiskClassifierCV,
+    check_alphas,
     check_selection,
     choose_penalty,
     fit_penalties,
