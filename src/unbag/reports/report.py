@@ -21,6 +21,12 @@ from unbag.bags.priors import adjust_probabilities, probabilities_of
 from unbag.evaluation import Evaluation, cross_val_evaluate
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.model_selection.fitted import last_step
+from unbag.reports.accuracy import (
+    performance_section,
+    performance_tiles,
+    verdict_section,
+    verdict_tile,
+)
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.calibration import CalibrationDisplay
 from unbag.reports.drawing import make_axes
@@ -34,11 +40,7 @@ from unbag.reports.sections import (
     bags_tile,
     columns_section,
     learners_section,
-    performance_section,
-    performance_tiles,
     reliability_section,
-    verdict_section,
-    verdict_tile,
 )
 
 # Effects of columns on the page, and columns of the model beyond which none is computed.
