@@ -9,8 +9,8 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.count_sets import read_cells, read_set
 from unbag.bags.joining import JoinError, Match
 
@@ -21,13 +21,11 @@ class BagNumbers:
     def __init__(self, table: nw.DataFrame[Any], match: Match, percent: bool) -> None:
         self._table, self._match, self._percent = table, match, percent
 
-    def counts(self, names: list[str]) -> NDArray[np.float64]:
+    def counts(self, names: list[str]) -> Floats:
         """Counts of each bag, summed over its rows."""
         return self._per_bag([read_numbers(self._table, name) for name in names])
 
-    def limits(
-        self, names: list[str], hidden: str | None
-    ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+    def limits(self, names: list[str], hidden: str | None) -> tuple[Floats | None, tuple[str, ...]]:
         """Lowest and highest counts, if some cell names a set; and what such cells say."""
         columns = {name: self._table[name].to_list() for name in names}
         if hidden is None and not any(read_set(cell) for own in columns.values() for cell in own):
@@ -42,7 +40,7 @@ class BagNumbers:
         limits = self._per_bag(found).reshape(len(self._match.ids), len(names), 2)
         return limits, tuple(notes)
 
-    def proportions(self, names: list[str], size: str | None) -> NDArray[np.float64]:
+    def proportions(self, names: list[str], size: str | None) -> Floats:
         """Proportions of each bag; of several rows, weighted by their sizes."""
         columns = [self._proportions(name) for name in names]
         if not self._match.several:
@@ -53,7 +51,7 @@ class BagNumbers:
         whole = self._per_bag([sizes])
         return self._per_bag([column * sizes for column in columns]) / whole
 
-    def deviations(self, names: list[str], are_counts: bool) -> NDArray[np.float64]:
+    def deviations(self, names: list[str], are_counts: bool) -> Floats:
         """Standard deviations of the noise, which adds up in its squares."""
         if not are_counts:
             if self._match.several:
@@ -70,11 +68,11 @@ class BagNumbers:
         """One deviation for all bags, in the unit of the shares."""
         return value / 100 if self._percent else value
 
-    def _proportions(self, name: str) -> NDArray[np.float64]:
+    def _proportions(self, name: str) -> Floats:
         values = read_numbers(self._table, name, may_be_percent=True)
         return values / 100 if self._percent and not _has_sign(self._table[name]) else values
 
-    def _per_bag(self, columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    def _per_bag(self, columns: list[Floats]) -> Floats:
         codes = self._match.bag_codes
         used = codes >= 0
         n_bags = len(self._match.ids)
@@ -83,9 +81,7 @@ class BagNumbers:
         )
 
 
-def read_numbers(
-    frame: nw.DataFrame[Any], name: str, may_be_percent: bool = False
-) -> NDArray[np.float64]:
+def read_numbers(frame: nw.DataFrame[Any], name: str, may_be_percent: bool = False) -> Floats:
     """Read a column as floats, NaN where a value is missing."""
     column = frame[name]
     if column.dtype.is_numeric():

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import truncnorm
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag._text import quoted
 from unbag.bags.count_sets import CountWeights
@@ -76,20 +77,20 @@ class Bags:
         Of the counts in sets; by default all the same.
     """
 
-    index: NDArray[np.intp]
+    index: Ints
     ids: NDArray[Any]
     sizes: NDArray[np.int64]
-    proportions: NDArray[np.float64]
+    proportions: Floats
     classes: NDArray[Any]
-    labelled: NDArray[np.bool_]
-    noise: NDArray[np.float64] | None = None
+    labelled: Bools
+    noise: Floats | None = None
     names: tuple[str, ...] | None = None
     multiplicity: NDArray[np.int64] | None = None
-    limits: NDArray[np.float64] | None = None
+    limits: Floats | None = None
     count_weights: CountWeights | None = None
 
     @property
-    def is_set(self) -> NDArray[np.bool_]:
+    def is_set(self) -> Bools:
         """Which bags have a count that is known as a set."""
         if self.limits is None:
             return np.zeros(self.n_bags, dtype=bool)
@@ -117,18 +118,18 @@ class Bags:
         return len(self.index)
 
     @property
-    def lengths(self) -> NDArray[np.intp]:
+    def lengths(self) -> Ints:
         """Number of rows of each bag, whatever their multiplicities."""
         return np.bincount(self.index, minlength=self.n_bags)
 
     @property
-    def class_shares(self) -> NDArray[np.float64]:
+    def class_shares(self) -> Floats:
         """Share of each class among all instances; with noise, that to be expected in [0, 1]."""
         shares = self.sizes @ self.proportions / self.sizes.sum()
         return expected_shares_of(shares, self.class_share_deviations)
 
     @property
-    def class_share_deviations(self) -> NDArray[np.float64]:
+    def class_share_deviations(self) -> Floats:
         """Standard deviation of the noise in the share of each class among all instances."""
         if self.noise is None:
             return np.zeros(self.n_classes)
@@ -149,16 +150,16 @@ class Bags:
             )
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Floats:
         """How many rows of each class the bags hold, by their proportions."""
         return self.sizes[:, None] * self.proportions
 
     @property
-    def clipped_proportions(self) -> NDArray[np.float64]:
+    def clipped_proportions(self) -> Floats:
         """Proportions clipped to [0, 1], for methods that need that; noisy ones are then biased."""
         return self.proportions if self.noise is None else _clip(self.proportions)
 
-    def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def means(self, values: NDArray[Any]) -> Floats:
         """Mean of ``values`` over each bag.
 
         Parameters
@@ -177,7 +178,7 @@ class Bags:
         sums = np.stack([np.bincount(self.index, row, self.n_bags) for row in flat])
         return (sums / self.sizes).reshape(*values.shape[:-1], self.n_bags)
 
-    def tally(self, kind: NDArray[np.intp], n_kinds: int) -> NDArray[np.intp]:
+    def tally(self, kind: Ints, n_kinds: int) -> Ints:
         """Count the rows of each kind in every bag.
 
         Parameters
@@ -195,7 +196,7 @@ class Bags:
         rows = _sizes(self.index * n_kinds + kind, self.multiplicity, self.n_bags * n_kinds)
         return rows.reshape(self.n_bags, n_kinds)
 
-    def draws(self, bag_model: BagModel) -> NDArray[np.float64]:
+    def draws(self, bag_model: BagModel) -> Floats:
         """Count the independent draws in each bag under one of the paper's two bag models.
 
         Parameters
@@ -214,7 +215,7 @@ class Bags:
             return self.sizes.astype(float)
         return np.where(self.labelled, self.sizes, 1).astype(float)
 
-    def reordered(self, order: NDArray[np.intp]) -> Bags:
+    def reordered(self, order: Ints) -> Bags:
         """Give the same bags, of instances in another order.
 
         Parameters
@@ -230,7 +231,7 @@ class Bags:
         times = None if self.multiplicity is None else self.multiplicity[order]
         return replace(self, index=self.index[order], multiplicity=times)
 
-    def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
+    def divide(self, part: Ints) -> tuple[Bags, Ints]:
         """Cut bags where their rows have different part numbers.
 
         Every piece keeps the proportions of its bag, which is right for labelled rows only.
@@ -253,7 +254,7 @@ class Bags:
         sizes = _sizes(index, self.multiplicity)
         return replace(self._picked(whole), index=index, sizes=sizes), first
 
-    def with_labelled_rows_apart(self) -> tuple[Bags, NDArray[np.intp]]:
+    def with_labelled_rows_apart(self) -> tuple[Bags, Ints]:
         """Make every labelled row a bag of its own."""
         rows = np.arange(self.n_instances)
         if not self.labelled.any():
@@ -263,7 +264,7 @@ class Bags:
             return self, first
         return self.divide(np.where(self.labelled[self.index], rows, 0))
 
-    def take(self, bags: NDArray[Any]) -> tuple[Bags, NDArray[np.intp]]:
+    def take(self, bags: NDArray[Any]) -> tuple[Bags, Ints]:
         """Keep some whole bags.
 
         Parameters
@@ -288,7 +289,7 @@ class Bags:
         kept = self._picked(chosen)
         return replace(kept, index=position[self.index[rows]], multiplicity=times), rows
 
-    def _picked(self, bags: NDArray[np.intp]) -> Bags:
+    def _picked(self, bags: Ints) -> Bags:
         """These bags, with the rows of all."""
         return replace(
             self,
@@ -355,9 +356,7 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     return gather_labelled_rows(bags, single) if single.any() else bags
 
 
-def bags_of_each(
-    each: Any, index: NDArray[np.intp], sizes: NDArray[np.int64]
-) -> tuple[Bags, NDArray[np.bool_]]:
+def bags_of_each(each: Any, index: Ints, sizes: NDArray[np.int64]) -> tuple[Bags, Bools]:
     """Bags by one row of a target for each, and which of them are a row of known label."""
     proportions, noise, single = read_known(each, sizes)
     bags = Bags(
@@ -397,7 +396,7 @@ def _bags_from_labels(y: Any) -> Bags:
     )
 
 
-def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
+def gather_labelled_rows(bags: Bags, single: Bools) -> Bags:
     """Join all bags marked ``single`` into one bag per class, behind the others."""
     others, own = np.flatnonzero(~single), np.flatnonzero(single)
     classes = bags.proportions[own].argmax(axis=1)
@@ -416,17 +415,13 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     )
 
 
-def _sizes(
-    index: NDArray[np.intp], multiplicity: NDArray[np.int64] | None, minlength: int = 0
-) -> NDArray[np.intp]:
+def _sizes(index: Ints, multiplicity: NDArray[np.int64] | None, minlength: int = 0) -> Ints:
     """Number of instances of each index, rows counted by their multiplicities."""
     found = np.bincount(index, multiplicity, minlength)
     return np.round(found).astype(np.intp)
 
 
-def expected_shares_of(
-    shares: NDArray[np.float64], deviations: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def expected_shares_of(shares: Floats, deviations: Floats) -> Floats:
     """Means, given shares with noise, of true ones that could be any in [0, 1]."""
     if not deviations.any():
         return shares
@@ -435,7 +430,7 @@ def expected_shares_of(
     return _clip(np.asarray(truncnorm.mean(*ends, shares, deviations)))
 
 
-def _clip(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _clip(shares: Floats) -> Floats:
     """Leave out negative shares, and make the others sum to one."""
     kept = np.clip(shares, 0, None)
     return kept / kept.sum(axis=-1, keepdims=True)

@@ -19,6 +19,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag._checks import check_choice
 from unbag._text import counted, listing, plural, quoted
 from unbag.bags.bag_numbers import BagNumbers, read_numbers
@@ -143,13 +144,13 @@ class MatchedTables:
     match: Match
     keys: list[str]
     columns: list[str]
-    values: NDArray[np.float64]  # of each matched bag: proportions, or counts
-    deviation: NDArray[np.float64] | None
+    values: Floats  # of each matched bag: proportions, or counts
+    deviation: Floats | None
     are_counts: bool
-    size: tuple[str, NDArray[np.float64]] | None
-    labels: NDArray[np.float64] | None = None  # class numbers of all instance rows, or NaN
+    size: tuple[str, Floats] | None
+    labels: Floats | None = None  # class numbers of all instance rows, or NaN
     multiplicity: NDArray[np.int64] | None = None  # of matched rows
-    limits: NDArray[np.float64] | None = None  # of counts, (n_bags, n_columns, 2)
+    limits: Floats | None = None  # of counts, (n_bags, n_columns, 2)
     cells: tuple[str, ...] = ()  # what named them
     fetched: FetchedCells | None = None  # what an engine gave
 
@@ -172,7 +173,7 @@ class MatchedTables:
             yield lambda: check_reported_proportions(self.values, match, self.columns, exact)
 
     @property
-    def sizes(self) -> NDArray[np.float64]:
+    def sizes(self) -> Floats:
         """Sizes that counts belong to: of whole bags, where rows are a sample of them."""
         if self.size is None or not (self.size[1] >= self.match.sizes).all():
             return self.match.sizes.astype(float)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags, check_bag_target, expected_shares_of, one_target
 from unbag.bags.joining import JoinError
 from unbag.bags.labels import fields_of
@@ -100,7 +101,7 @@ class Groupings:
         return sum(bags.n_bags for bags in self.bags)
 
     @cached_property
-    def class_shares(self) -> NDArray[np.float64]:
+    def class_shares(self) -> Floats:
         """Share of each class among all instances, from the groupings that know it best."""
         variance = np.array([_total_variance(bags) for bags in self.bags])
         shares = np.stack([bags.sizes @ bags.proportions for bags in self.bags]) / self.n_instances

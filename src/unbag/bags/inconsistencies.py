@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unbag._arrays import Floats
+from unbag._arrays import Bools, Floats
 from unbag._text import capital, counted, listing, plural, quoted
 from unbag.bags.joining import JoinError, Match, bag_id, ignore_hint
 
@@ -89,7 +88,7 @@ def check_sizes_hold_rows(reported: Floats, match: Match, name: str) -> None:
 
 
 def check_counts(
-    counts: Floats, match: Match, names: list[str], exact: NDArray[np.bool_], sizes: Floats
+    counts: Floats, match: Match, names: list[str], exact: Bools, sizes: Floats
 ) -> None:
     """Reject what is not a count, and exact counts that bags of these sizes cannot have."""
     for name, column in zip(names, counts.T, strict=True):
@@ -120,7 +119,7 @@ def check_counts(
 
 
 def check_reported_proportions(
-    shares: Floats, match: Match, names: list[str], exact: NDArray[np.bool_]
+    shares: Floats, match: Match, names: list[str], exact: Bools
 ) -> None:
     """Reject what is not a proportion, and exact ones outside [0, 1] or that do not sum to 1."""
     for name, column in zip(names, shares.T, strict=True):
@@ -158,7 +157,7 @@ def _rounding(shares: Floats) -> float:
 
 
 def _refuse(
-    wrong: NDArray[np.bool_],
+    wrong: Bools,
     reported: Floats,
     match: Match,
     sentence: str,

@@ -17,6 +17,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Ints
 from unbag._text import counted, plural, quoted, shown_value
 
 Key = tuple[Any, ...]
@@ -81,13 +82,13 @@ class JoinError(ValueError):
 class Match(NamedTuple):
     """The bags that are in both tables, and the ids of those that are not."""
 
-    codes: NDArray[np.intp]  # bag of each instance row that is kept, as a position in the next
+    codes: Ints  # bag of each instance row that is kept, as a position in the next
     ids: NDArray[Any]
     sizes: NDArray[np.int64]
-    bag_codes: NDArray[np.intp]  # bag of each row of the bag table, -1 if it has no instances
+    bag_codes: Ints  # bag of each row of the bag table, -1 if it has no instances
     twice: tuple[int | str, int, int] | None  # a bag with two rows there, and which they are
     n_several: int  # bags with more than one row there
-    rows: NDArray[np.intp] | None  # instance rows that are kept; None for all
+    rows: Ints | None  # instance rows that are kept; None for all
     only_in_instances: dict[Key, int]  # with the number of their rows
     only_in_bags: list[Key]
 
@@ -168,9 +169,7 @@ def match_bags(
     )
 
 
-def _number_keys(
-    table: nw.DataFrame[Any], keys: list[str]
-) -> tuple[NDArray[np.intp], nw.DataFrame[Any]]:
+def _number_keys(table: nw.DataFrame[Any], keys: list[str]) -> tuple[Ints, nw.DataFrame[Any]]:
     """Number the distinct keys of a table 0, 1, ...; give each row's number and the keys."""
     # own names, so that no key is called like one of the two numbers
     renamed = table.select(*[nw.col(name).alias(f"key {i}") for i, name in enumerate(keys)])

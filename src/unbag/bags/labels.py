@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from unbag._arrays import Floats, Ints
 from unbag._text import plural, quoted
 from unbag.bags.joining import JoinError
 
@@ -26,7 +27,7 @@ def fields_of(y: Any) -> tuple[str, ...]:
     return getattr(getattr(y, "dtype", None), "names", None) or ()
 
 
-def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def check_labels(y: Any) -> tuple[NDArray[Any], Ints]:
     """Read plain labels: the classes, and the number of each row's class.
 
     Tables, proportions, and so many values that they will be ids are refused. Such ids also come
@@ -67,7 +68,7 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     return classes, index
 
 
-def read_class_numbers(column: Any, names: list[str]) -> NDArray[np.float64]:
+def read_class_numbers(column: Any, names: list[str]) -> Floats:
     """Class numbers of a column of known labels, NaN where there is none."""
     n_classes = max(len(names), 2)
     known: dict[Any, int] = {number: number for number in range(n_classes)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
+from unbag._arrays import Floats
 from unbag._checks import check_one_each
 
 # Offsets of log-odds settle within a few dozen steps.
@@ -20,7 +20,7 @@ _SUM_TOLERANCE = 1e-3
 _LEAST_PRIOR = 1e-304
 
 
-def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def resolve_class_prior(class_prior: Any, class_shares: Floats) -> Floats:
     """Turn ``"balanced"``, ``"empirical"`` or given numbers into one prior per class."""
     n_classes = len(class_shares)
     if isinstance(class_prior, str):
@@ -41,9 +41,7 @@ def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> 
     return prior / prior.sum()
 
 
-def adjust_probabilities(
-    probabilities: NDArray[np.float64], prior: NDArray[np.float64], wanted: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def adjust_probabilities(probabilities: Floats, prior: Floats, wanted: Floats) -> Floats:
     """Return probabilities at another class prior, under label shift."""
     weights = probabilities * (wanted / prior)
     total = weights.sum(axis=1, keepdims=True)
@@ -51,13 +49,13 @@ def adjust_probabilities(
     return np.where(total > 0, weights / np.where(total > 0, total, 1), wanted)
 
 
-def log_prior(prior: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_prior(prior: Floats) -> Floats:
     """Log-odds (..., outputs) of class priors (..., classes); of several classes, logarithms."""
-    logs: NDArray[np.float64] = np.log(np.maximum(prior, _LEAST_PRIOR))
+    logs: Floats = np.log(np.maximum(prior, _LEAST_PRIOR))
     return logs[..., 1:] - logs[..., :1] if logs.shape[-1] == 2 else logs
 
 
-def prior_offset(prior: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+def prior_offset(prior: Floats, wanted: Floats) -> Floats:
     """Return what log-odds at a class prior change by (..., outputs) at another, under label shift.
 
     Examples
@@ -70,16 +68,14 @@ def prior_offset(prior: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDA
     return log_prior(wanted) - log_prior(prior)
 
 
-def probabilities_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+def probabilities_of(log_odds: Floats) -> Floats:
     """Probabilities of all classes (n_classes, n_rows) from log-odds (n_outputs, n_rows)."""
     if len(log_odds) == 1:
         return np.stack([expit(-log_odds[0]), expit(log_odds[0])])
     return np.exp(log_odds - logsumexp(log_odds, axis=0))
 
 
-def offset_for_shares(
-    log_odds: NDArray[np.float64], shares: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def offset_for_shares(log_odds: Floats, shares: Floats) -> Floats:
     """Return the offset of log-odds (n_outputs, n_rows) for which mean probabilities are the shares."""
     shares = np.clip(shares, 1e-6, None)
     if len(log_odds) == 1:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats, Ints
+
 # Shares that were divided and printed elsewhere rarely sum to exactly one.
 _SUM_TOLERANCE = 1e-6
 
@@ -27,9 +29,7 @@ def refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
         raise ValueError(text.format(bag_name(ids[place[0]]), *shown))
 
 
-def check_shares(
-    shares: NDArray[np.float64], ids: NDArray[Any], noise: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def check_shares(shares: Floats, ids: NDArray[Any], noise: Floats | None = None) -> Floats:
     """One valid share per bag, or one per bag and class.
 
     Noisy shares may lie outside [0, 1]. Those of several classes are made to sum to one by
@@ -75,7 +75,7 @@ def check_support(lowest: float, highest: float) -> None:
         )
 
 
-def one_row_each(y: Any) -> tuple[NDArray[np.void], NDArray[np.intp], NDArray[np.intp]]:
+def one_row_each(y: Any) -> tuple[NDArray[np.void], Ints, Ints]:
     """The first row of a target for each bag, where it stands, and the bag of every row."""
     ids, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
     for name in ("proportion", "noise", "size", "low", "high"):
@@ -85,9 +85,7 @@ def one_row_each(y: Any) -> tuple[NDArray[np.void], NDArray[np.intp], NDArray[np
     return y[first], first, codes
 
 
-def read_known(
-    y: NDArray[np.void], rows: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.bool_]]:
+def read_known(y: NDArray[np.void], rows: NDArray[np.int64]) -> tuple[Floats, Floats | None, Bools]:
     """Read what is known of bags, each from one row of a target and with so many rows in all."""
     ids, deviation = y["bag"], None
     if "noise" in (y.dtype.names or ()):
@@ -112,7 +110,7 @@ def read_multiplicity(y: NDArray[np.void]) -> NDArray[np.int64] | None:
     return check_multiplicity(y["multiplicity"], len(y))
 
 
-def read_limits(y: NDArray[np.void]) -> NDArray[np.float64] | None:
+def read_limits(y: NDArray[np.void]) -> Floats | None:
     """Lowest and highest counts of bags, from one row of each; None if no count is a set."""
     if "low" not in (y.dtype.names or ()) or (y["low"] == y["high"]).all():
         return None
@@ -137,7 +135,7 @@ def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:
     return given.astype(np.int64)
 
 
-def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
+def check_noise(noise: Floats, ids: NDArray[Any]) -> None:
     """Refuse what is not a standard deviation."""
     wrong = ~(np.isfinite(noise) & (noise >= 0)).reshape(len(ids), -1).all(axis=1)
     refuse(
@@ -147,14 +145,14 @@ def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
     )
 
 
-def exact_bags(noise: NDArray[np.float64] | None, n_bags: int) -> NDArray[np.bool_]:
+def exact_bags(noise: Floats | None, n_bags: int) -> Bools:
     """Mark the bags without any noise."""
     if noise is None:
         return np.ones(n_bags, dtype=bool)
     return (noise.reshape(n_bags, -1) == 0).all(axis=1)
 
 
-def noise_covariance(noise: NDArray[np.float64]) -> NDArray[np.float64]:
+def noise_covariance(noise: Floats) -> Floats:
     """Covariance V_i of the noise in the shares of each bag, from its standard deviations.
 
     Two classes, one share known with standard deviation s: V = s² [[1, −1], [−1, 1]]. Several
@@ -171,11 +169,7 @@ def noise_covariance(noise: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_constant(
-    values: NDArray[np.float64],
-    per_bag: NDArray[np.float64],
-    codes: NDArray[np.intp],
-    ids: NDArray[Any],
-    what: str,
+    values: Floats, per_bag: Floats, codes: Ints, ids: NDArray[Any], what: str
 ) -> None:
     """Refuse values that differ between the rows of a bag."""
     differs = values != per_bag[codes]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag.bags.bags import CLASS_NAMES
 from unbag.bags.count_sets import check_sets, expected_shares
@@ -126,7 +127,7 @@ def bag_target(
     inside = codes >= 0
     own = None if times is None else times[inside]
     sizes = np.bincount(codes[inside], own, len(ids)).astype(np.int64)
-    ends: list[NDArray[np.float64]] | None = None
+    ends: list[Floats] | None = None
     shares = None
     if is_set:
         given = (_per_bag(end, codes, ids, "limits", True) for end in (low, high))
@@ -146,12 +147,12 @@ def bag_target(
 
 
 def make_target(
-    codes: NDArray[np.intp],
+    codes: Ints,
     ids: NDArray[Any],
     sizes: NDArray[np.int64],
-    shares: NDArray[np.float64] | None,
-    deviation: NDArray[np.float64] | None = None,
-    limits: list[NDArray[np.float64]] | None = None,
+    shares: Floats | None,
+    deviation: Floats | None = None,
+    limits: list[Floats] | None = None,
     known: NDArray[np.int64] | None = None,
     times: NDArray[np.int64] | None = None,
     class_names: Sequence[Any] | None = None,
@@ -190,7 +191,7 @@ def _aligned(sizes: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64
     return sizes.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def _read_names(names: Sequence[Any], shares: NDArray[np.float64]) -> tuple[str, ...]:
+def _read_names(names: Sequence[Any], shares: Floats) -> tuple[str, ...]:
     n_classes = 2 if shares.ndim == 1 else shares.shape[1]
     texts = tuple(map(str, names))
     if len(set(texts)) != n_classes or len(texts) != n_classes:
@@ -229,9 +230,7 @@ def _as_ids(bag: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def _encode_bag_ids(
-    values: NDArray[Any], may_miss: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _encode_bag_ids(values: NDArray[Any], may_miss: Bools | None) -> tuple[Ints, NDArray[Any]]:
     """Number the bags 0, 1, ... in the order of their ids; −1 where the id is missing."""
     # what is missing is not equal to itself
     missing = values != values
@@ -263,8 +262,8 @@ def _encode_bag_ids(
 
 
 def _per_bag(
-    given: Any, codes: NDArray[np.intp], ids: NDArray[Any], what: str, may_be_one: bool = False
-) -> NDArray[np.float64]:
+    given: Any, codes: Ints, ids: NDArray[Any], what: str, may_be_one: bool = False
+) -> Floats:
     """One entry (a number, or one per class) for every bag, from whichever form was given."""
     n_rows = len(codes)
     if may_be_one and (given is None or isinstance(given, Real)):
@@ -296,7 +295,7 @@ def _per_bag(
     return values[first]
 
 
-def _check_unambiguous(series: Any, codes: NDArray[np.intp], ids: NDArray[Any], what: str) -> None:
+def _check_unambiguous(series: Any, codes: Ints, ids: NDArray[Any], what: str) -> None:
     """Refuse a Series that could be meant per row and per bag, where the two differ."""
     if len(series) != len(codes) or len(ids) != len(codes) or not series.index.is_unique:
         return
@@ -311,16 +310,14 @@ def _check_unambiguous(series: Any, codes: NDArray[np.intp], ids: NDArray[Any], 
         )
 
 
-def _as_numbers(values: Any, what: str) -> NDArray[np.float64]:
+def _as_numbers(values: Any, what: str) -> Floats:
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The {what} values must be numbers: {error}.") from None
 
 
-def _noise_per_bag(
-    noise: Any, values: NDArray[np.float64], codes: NDArray[np.intp], ids: NDArray[Any]
-) -> NDArray[np.float64] | None:
+def _noise_per_bag(noise: Any, values: Floats, codes: Ints, ids: NDArray[Any]) -> Floats | None:
     """Standard deviation of the noise in the values of each bag, in the shape of these."""
     if noise is None:
         return None
@@ -337,10 +334,7 @@ def _noise_per_bag(
 
 
 def _check_counts(
-    counts: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    ids: NDArray[Any],
-    noise: NDArray[np.float64] | None,
+    counts: Floats, sizes: NDArray[np.int64], ids: NDArray[Any], noise: Floats | None
 ) -> None:
     table = counts.reshape(len(ids), -1)
     total, exact = table.sum(axis=1), exact_bags(noise, len(ids))
@@ -380,12 +374,12 @@ def read_labels(labels: ArrayLike) -> NDArray[np.int64]:
 
 
 def _with_labels(
-    codes: NDArray[np.intp],
+    codes: Ints,
     ids: NDArray[Any],
     sizes: NDArray[np.int64],
-    shares: NDArray[np.float64],
+    shares: Floats,
     known: NDArray[np.int64],
-    noise: NDArray[np.float64] | None,
+    noise: Floats | None,
     times: NDArray[np.int64] | None,
 ) -> list[Any]:
     """Bag, proportion, size and noise of rows, those of known label as pure bags of their own.
@@ -431,9 +425,7 @@ def _with_labels(
     return [bag_of_row, proportion, size, deviation]
 
 
-def _own_ids(
-    codes: NDArray[np.intp], ids: NDArray[Any], labelled: NDArray[np.bool_]
-) -> NDArray[Any]:
+def _own_ids(codes: Ints, ids: NDArray[Any], labelled: Bools) -> NDArray[Any]:
     """Bag ids with a new one for every labelled row."""
     number = np.flatnonzero(labelled)
     if ids.dtype.kind == "M":

@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Ints
 from unbag._text import counted, listing, plural
 from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
@@ -47,7 +48,7 @@ class BagData:
     schema: Schema
     report: SchemaReport  # how the table differs from a schema that was given
     class_names: list[str] | None  # the class columns, if there are more than two
-    rows: NDArray[np.intp] | None  # positions of rows, where some were left out
+    rows: Ints | None  # positions of rows, where some were left out
     kept: Any = None  # on request, the key and more columns of all rows
     others: Any = None  # on request, features of rows whose bags have no total
 

@@ -8,18 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag._text import counted
 from unbag.cli.data import BagData, check_names, naming
 from unbag.cli.models import add_model_command, open_with_tables
-from unbag.cli.options import (
-    add_escape_formulas,
-    add_keep,
-    add_output,
-    add_seed,
-    whole_number,
-)
+from unbag.cli.options import add_escape_formulas, add_keep, add_output, add_seed, whole_number
 from unbag.cli.output import say
 from unbag.evaluation import sample_rows_to_label
 from unbag.model_selection.fitted import decision_scores
@@ -98,9 +92,7 @@ class RowLabels:
         """Column to keep of the table of rows, for `read_bags`."""
         return None if self._key == ROW else {self._key: "category"}
 
-    def of_rows(
-        self, data: BagData, names: Sequence[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    def of_rows(self, data: BagData, names: Sequence[Any]) -> tuple[Floats, Floats | None]:
         """Class number of every row of the data, NaN where unknown, and weights if there are any."""
         path, key = self._path, self._key
         table = self._table.read(types=dict.fromkeys({LABEL, key} - {ROW}, "category"))
@@ -123,18 +115,16 @@ class RowLabels:
         return labels, weights
 
 
-def _row_numbers(table: Any, path: Path) -> NDArray[np.intp]:
+def _row_numbers(table: Any, path: Path) -> Ints:
     """Positions from numbers that count rows from 1."""
     numbers = table[ROW].to_numpy()
     if numbers.dtype.kind not in "iu":
         raise ValueError(f"{path}: column {ROW!r} must hold row numbers, 1 for the first row")
-    found: NDArray[np.intp] = numbers.astype(np.intp) - 1
+    found: Ints = numbers.astype(np.intp) - 1
     return found
 
 
-def _rows_by_key(
-    table: Any, key: str, data: BagData, options: argparse.Namespace
-) -> NDArray[np.intp]:
+def _rows_by_key(table: Any, key: str, data: BagData, options: argparse.Namespace) -> Ints:
     """Positions of the rows of the row table that have the same key."""
     known = data.kept[key].astype(str)
     where = {text: row for row, text in enumerate(known)}
@@ -149,7 +139,7 @@ def _rows_by_key(
     return np.array([where[text] for text in table[key].astype(str)])
 
 
-def _places(rows: NDArray[np.intp], data: BagData, path: Path) -> NDArray[np.intp]:
+def _places(rows: Ints, data: BagData, path: Path) -> Ints:
     """Positions in the data of rows of the row table."""
     if len(np.unique(rows)) < len(rows):
         values, times = np.unique(rows, return_counts=True)
@@ -165,7 +155,7 @@ def _places(rows: NDArray[np.intp], data: BagData, path: Path) -> NDArray[np.int
     return places
 
 
-def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> NDArray[np.float64]:
+def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> Floats:
     """Class numbers of labels that are class names."""
     numbers = {str(name): number for number, name in enumerate(names)}
     found = []
@@ -180,12 +170,12 @@ def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> NDArray[np.
     return np.array(found, dtype=float)
 
 
-def _weights(column: Any, path: Path) -> NDArray[np.float64]:
+def _weights(column: Any, path: Path) -> Floats:
     try:
         values = column.to_numpy(dtype=float)
     except (TypeError, ValueError):
         values = np.array([np.nan])
     if not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(f"{path}: column {WEIGHT!r} must hold a positive number for each label")
-    found: NDArray[np.float64] = values
+    found: Floats = values
     return found

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier
@@ -142,7 +142,7 @@ class KernelMachine(BagClassifier):
         warn_not_converged(n_failed, n_fits + 1, self.max_iter, self._steps)
 
 
-def _make_folds(y: NDArray[Any], bags: Bags, held_rows: NDArray[np.bool_]) -> list[Fold]:
+def _make_folds(y: NDArray[Any], bags: Bags, held_rows: Bools) -> list[Fold]:
     """Folds of whole bags, each of which can be trained; those of labelled rows are cut."""
     pieces, held = cut_by_folds(bags, held_rows)
     folds = []

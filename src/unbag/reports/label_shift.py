@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from unbag._arrays import Floats
+from unbag._arrays import Bools, Floats
 from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
@@ -71,7 +71,7 @@ class LabelShiftDisplay(Display):
     mean: Floats
     expected: Floats
     error: Floats
-    suspicious: NDArray[np.bool_]
+    suspicious: Bools
     n_classes: int
     test: LabelShiftTest
 

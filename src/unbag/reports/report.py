@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from unbag._arrays import Floats
 from unbag._files import check_place
 from unbag._outputs import by_output
 from unbag._text import counted, percent, shown, whole
@@ -248,7 +249,7 @@ def _show_effects(model: Any, X: Any, feature_names: ArrayLike | None) -> Effect
     return replace(display, effects=tuple(strongest[:_EFFECTS]))
 
 
-def _held_out_probabilities(y: Any, evaluation: Evaluation, model: Any) -> NDArray[np.float64]:
+def _held_out_probabilities(y: Any, evaluation: Evaluation, model: Any) -> Floats:
     """Probabilities of every row by a model that did not see its bag, at the prior of the bags."""
     last = last_step(model)
     if evaluation.log_odds is None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from unbag._arrays import Floats
 from unbag._checks import check_one_each
 from unbag._optional import make_frame
 from unbag._text import percent
@@ -34,7 +35,7 @@ class RocDisplay(Display):
 
     band: RocBand
     auc: Estimate
-    true_curve: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    true_curve: tuple[Floats, Floats] | None = None
     true_auc: float | None = None
 
     @classmethod

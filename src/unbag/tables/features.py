@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unbag._arrays import Floats
 from unbag.defaults import FEWEST_ROWS, FEWEST_WORDS, MOST_WORDS
 from unbag.tables.column_types import as_pandas, column_type, convert, seconds
 
@@ -129,11 +130,11 @@ class NumericFeatures(TableTransformer):
             yield finite_floats(X, X.columns[i], kinds[i])
 
 
-def finite_floats(X: Any, name: Any, kind: Any) -> NDArray[np.float64]:
+def finite_floats(X: Any, name: Any, kind: Any) -> Floats:
     """A column as floats, NaN where there is no finite value; the caller may change them."""
     values = convert(as_pandas(X, name), kind)
     values = seconds(values) if kind == "time" else values
-    numbers: NDArray[np.float64] = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
+    numbers: Floats = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
     numbers[~np.isfinite(numbers)] = np.nan
     return numbers
 
@@ -192,18 +193,18 @@ class DatetimeFeatures(TableTransformer):
         return [f"{part}_{side}" for part in parts for side in _SIDES]
 
 
-def _seconds(X: Any, name: Any) -> NDArray[np.float64]:
+def _seconds(X: Any, name: Any) -> Floats:
     times = seconds(convert(as_pandas(X, name), "time"))
     return times.to_numpy(dtype=float, na_value=np.nan)
 
 
-def _place(times: NDArray[np.float64], part: str) -> NDArray[np.float64]:
+def _place(times: Floats, part: str) -> Floats:
     """Return the part of a period that has passed, from 0 to 1."""
     length = PERIODS[part][0]
     return times % length / length
 
 
-def _periods(times: NDArray[np.float64]) -> list[str]:
+def _periods(times: Floats) -> list[str]:
     known = times[np.isfinite(times)]
     if not len(known):
         return []

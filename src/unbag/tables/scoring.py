@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from unbag._arrays import Floats, Ints
 from unbag._outputs import by_output, probabilities_of_all
 from unbag.bags.bags import check_bag_target
 from unbag.bags.priors import prior_offset
@@ -68,7 +69,7 @@ class Rule:
 
 def make_rule(
     name: RuleName,
-    probabilities: NDArray[np.float64],
+    probabilities: Floats,
     costs: tuple[float, float] = (1.0, 1.0),
     multiplicity: NDArray[np.int64] | None = None,
 ) -> Rule:
@@ -87,7 +88,7 @@ def make_rule(
     return Rule(name, alarm / (alarm + miss), share)
 
 
-def _best_for_f1(probabilities: NDArray[np.float64], number: NDArray[Any]) -> float:
+def _best_for_f1(probabilities: Floats, number: NDArray[Any]) -> float:
     """The threshold of largest F1 if each row is positive with its probability."""
     order = np.argsort(probabilities)[::-1]
     falling, number = probabilities[order], number[order]
@@ -157,21 +158,21 @@ class Scorer:
             found |= self._split("probability", probabilities[:, 1] if two else probabilities)
         return found
 
-    def _places(self, X: Any, probabilities: NDArray[np.float64] | None) -> NDArray[np.intp]:
+    def _places(self, X: Any, probabilities: Floats | None) -> Ints:
         if len(self._names) > 2 and probabilities is not None:
             return probabilities.argmax(axis=1)
         if self._rule is not None and probabilities is not None:
             return (probabilities[:, 1] > self._rule.threshold).astype(np.intp)
         return np.searchsorted(self._model.classes_, self._model.predict(X))
 
-    def _probabilities(self, X: Any) -> NDArray[np.float64]:
+    def _probabilities(self, X: Any) -> Floats:
         """Probabilities at the class prior."""
         if not hasattr(self._model, "empirical_prior_"):
             return np.asarray(self._model.predict_proba(X))
         prior = "empirical" if self._prior is None else self._prior
         return np.asarray(self._model.predict_proba(X, class_prior=prior))
 
-    def _known_probabilities(self, X: Any, y: NDArray[np.void]) -> NDArray[np.float64]:
+    def _known_probabilities(self, X: Any, y: NDArray[np.void]) -> Floats:
         """Probabilities given the counts of the bags; they add up to exact counts."""
         scores = by_output(decision_scores(self._model, X))[None] + self._offset()
         # of an ensemble, that of its best base model
@@ -180,7 +181,7 @@ class Scorer:
         found = label_posteriors(scores, check_bag_target(y), effect)[0]
         return probabilities_of_all(found).T
 
-    def _offset(self) -> NDArray[np.float64]:
+    def _offset(self) -> Floats:
         """Offset from scores to log-odds at the class prior of the training bags."""
         offset = prior_offset(self._model.class_prior_, self._model.empirical_prior_)
         return offset[None, :, None]

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unbag._arrays import Floats
 from unbag._checks import check_choice, check_one_each, check_share
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
@@ -425,7 +426,7 @@ def _check_range(bags: Bags) -> None:
         )
 
 
-def _check_shares(class_shares: ArrayLike) -> NDArray[np.float64]:
+def _check_shares(class_shares: ArrayLike) -> Floats:
     shares = np.asarray(class_shares, dtype=float)
     if shares.ndim != 1 or len(shares) < 2 or not (shares > 0).all():
         raise ValueError(

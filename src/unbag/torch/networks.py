@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unbag._arrays import Floats
 from unbag.bags.priors import log_prior
 from unbag.defaults import LARGEST_INPUT
 
@@ -37,7 +37,7 @@ class TableNetwork(nn.Module):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))
 
-    def start_at(self, shares: NDArray[np.float64]) -> None:
+    def start_at(self, shares: Floats) -> None:
         """Begin with classes as common as the shares say."""
         set_output_bias(self.layers[-1], shares)
 
@@ -65,7 +65,7 @@ class TableNetwork(nn.Module):
         return scores
 
 
-def column_moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def column_moments(X: Any) -> tuple[Floats, Floats]:
     """Means and standard deviations of the columns, of sparse ones as well."""
     if not hasattr(X, "multiply"):
         return X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float)
@@ -75,7 +75,7 @@ def column_moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
-def set_output_bias(last: Any, shares: NDArray[np.float64]) -> None:
+def set_output_bias(last: Any, shares: Floats) -> None:
     """Let a last layer begin with classes as common as the shares say."""
     odds = log_prior(shares)
     with torch.no_grad():
