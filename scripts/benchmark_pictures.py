@@ -1,4 +1,4 @@
-"""Draw the five figures of docs/benchmarks.md from rows in benchmarks/results.
+"""Draw the five figures of docs/benchmarks.md, and that of the reproduction, from rows in results.
 
 Run it with ``python scripts/benchmark_pictures.py``, with ``pip install -e benchmarks`` done.
 """
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from unbag.paper.tables import published_auc
+from unbag.paper.rows import load_rows
+from unbag.paper.tables import Cell, paper_summary, published_auc, summarise
 from unbag.reports.drawing import BLUE, GREY, INK, ORANGE
 from unbag_bench.studies.six_tables import METHODS
 from unbag_bench.suites.against import against_published
@@ -139,8 +140,50 @@ FIGURES: dict[str, Callable[[Any], None]] = {
 }
 
 
+def reproduction(path: Path) -> None:
+    """AUC over bag size, a panel for each line of the tables; open markers are the paper's."""
+    summaries = summarise(load_rows(path.with_name("rows.jsonl")))
+    cells = {cell.line: cell for cell, _ in summaries}
+    lines = sorted(cells, key=lambda one: (cells[one].standardize_all, cells[one].sampling, one))
+    methods = sorted({method for _, method in summaries})
+    figure = Figure(figsize=(4.2 * 4, 3.6 * -(-len(lines) // 4)), layout="constrained")
+    grid = figure.subplots(-(-len(lines) // 4), 4, squeeze=False, sharey="row").ravel()
+    legend: dict[str, Any] = {}
+    for ax, line in zip(grid, lines, strict=False):
+        for number, method in enumerate(methods):
+            own = sorted(c for c, name in summaries if name == method and c.line == line)
+            found = [(c.bag_size, *summaries[c, method][:2]) for c in own]
+            if not found:
+                continue
+            style = {"color": f"C{number}", "linestyle": "--" if method == "labels" else "-"}
+            legend[method] = ax.errorbar(*zip(*found, strict=True), marker="o", **style)
+            draw_published(ax, own, method, f"oC{number}", legend)
+        table, dataset, standardised, sampling, low, high = line
+        share = "random bags" if sampling == "iid" else f"proportions in [{low:g}, {high:g}]"
+        encoded = ", all columns standardised" if standardised else ""
+        ax.set_title(f"Table {table}: {dataset.upper()}\n{share}{encoded}", fontsize=9)
+        ax.set_xscale("log", base=2)
+        ax.set(xlabel="bag size", ylabel="test AUC")
+    for ax in grid[len(lines) :]:
+        ax.set_visible(False)
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend))
+    figure.savefig(path, dpi=110)
+
+
+def draw_published(
+    ax: Any, cells: list[Cell], method: str, style: str, legend: dict[str, Any]
+) -> None:
+    """Open markers where the paper has a figure."""
+    reported = [(c.bag_size, paper_summary(c, method)) for c in cells]
+    points = [(n, s.mean) for n, s in reported if s is not None and method != "lmmcm-paper"]
+    if points:
+        (marker,) = ax.plot(*zip(*points, strict=True), style, fillstyle="none", markersize=9)
+        legend["the paper's"] = marker
+
+
 def main() -> None:
     """Draw all."""
+    reproduction(ROOT / "benchmarks" / "results" / "reproduce" / "auc.png")
     PICTURES.mkdir(exist_ok=True)
     for name, draw in FIGURES.items():
         figure = Figure(figsize=(7.2, 3.4), layout="constrained")

@@ -19,7 +19,7 @@ def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     shown = call(*small, "--tables-only")
     assert shown.stdout == second.stdout
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"rows.jsonl", "rows.csv", "tables.md", "auc.png"}
+    assert names == {"rows.jsonl", "tables.md"}
     called = "unbag " + " ".join(map(str, small))
     assert commands_in(tmp_path) == [f"{called} --trials 1", f"{called} --trials 2"]
 

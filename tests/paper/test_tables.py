@@ -1,8 +1,5 @@
 """Tables: figures, bold and brackets in the right places."""
 
-import csv
-from io import StringIO
-
 import numpy as np
 import pytest
 from scipy.stats import wilcoxon
@@ -11,10 +8,8 @@ from unbag._text import p_text
 from unbag.paper.runner import make_tasks
 from unbag.paper.tables import (
     comparisons,
-    draw_auc_figure,
     markdown_tables,
     published_auc,
-    rows_as_csv,
     summarise,
 )
 
@@ -59,12 +54,11 @@ def test_the_best_method_without_labels_is_bold_and_the_paper_stands_beside():
     assert "| labels | 1 | 0.9200 |  |" in text
 
 
-def test_trials_of_a_method_that_is_no_more_are_still_shown(tmp_path):
+def test_trials_of_a_method_that_is_no_more_are_still_shown():
     rows = [row("lmmcm", 0.89), row("combined", 0.9), row("labels", 0.92)]
     text = markdown_tables(rows)
     assert "| combined | 1 | **0.9000** (paper 0.8909) |" in text
     assert any(s.startswith("lmmcm against combined: -0.0100") for s in comparisons(rows))
-    draw_auc_figure(rows, tmp_path / "auc.png")
     with pytest.raises(ValueError, match="There is no method 'combined'; the methods are"):
         make_tasks(methods=["combined"])
 
@@ -107,28 +101,3 @@ def test_settings_that_both_tables_have_count_once():
     both = [0.01 * (n + 1.5) for n in range(24, 32, 2)]
     assert f"{np.mean(alone + both):+.4f} on average" in sentence
     assert p_text(wilcoxon(alone + both).pvalue) in sentence
-
-
-def test_csv_has_a_line_for_every_trial():
-    older, newer = row("lmmcm", 0.89), row("invcal", 0.88, chosen={"C": 1.0, "epsilon": 0.0})
-    read = list(csv.DictReader(StringIO(rows_as_csv([older, newer | {"device": "cuda"}]))))
-    assert [r["chosen"] for r in read] == ["alpha=0.001", "C=1;epsilon=0"]
-    assert [r["device"] for r in read] == ["", "cuda"]
-    assert rows_as_csv([]) == ""
-
-
-def test_csv_has_all_columns_though_early_rows_have_fewer():
-    rows = [row("lmmcm", 0.89), {**row("lmmcm", 0.88), "command": "unbag reproduce"}]
-    read = list(csv.DictReader(StringIO(rows_as_csv(rows))))
-    assert [r["command"] for r in read] == ["", "unbag reproduce"]
-
-
-def test_figure_has_a_panel_for_every_line(tmp_path):
-    rows = [
-        row(method, 0.8 + 0.01 * i, size, low=low, high=low + 0.5)
-        for i, method in enumerate(["lmmcm", "invcal", "labels"])
-        for size in SIZES
-        for low in (0.0, 0.5)
-    ]
-    draw_auc_figure(rows, tmp_path / "auc.png")
-    assert (tmp_path / "auc.png").stat().st_size > 20_000

@@ -16,7 +16,7 @@ from unbag.cli.paper import paper_tasks
 from unbag.cli.parser import make_parser
 from unbag.paper.rows import load_rows
 from unbag.paper.runner import METHODS, read_rows
-from unbag.paper.tables import comparisons, markdown_tables, rows_as_csv
+from unbag.paper.tables import comparisons, markdown_tables
 from unbag_bench import cli
 from unbag_bench.cli import load_study, study_names
 from unbag_bench.study import RESULTS_VARIABLE, Study, measure_task, results_folder, table
@@ -72,7 +72,6 @@ def test_tables_of_the_reproduction_are_made_of_its_rows():
     rows = read_rows(folder)
     text = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
     assert (folder / "tables.md").read_text(encoding="utf-8") == text
-    assert (folder / "rows.csv").read_text(encoding="utf-8") == rows_as_csv(rows)
 
 
 def test_commands_of_the_reproduction_make_its_rows():

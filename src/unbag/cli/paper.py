@@ -56,9 +56,9 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run what is missing of the paper's tables, and print them."""
-    need("pandas", "matplotlib", extra="demo")
+    need("pandas", extra="demo")
     from unbag.paper.runner import pending, read_rows, run_tasks
-    from unbag.paper.tables import comparisons, draw_auc_figure, markdown_tables, rows_as_csv
+    from unbag.paper.tables import comparisons, markdown_tables
 
     tasks = paper_tasks(options)
     left = [] if options.tables_only else pending(tasks, options.output)
@@ -73,10 +73,8 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"{options.output} holds no finished trial")
     report = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
     write_whole(options.output / "tables.md", report)
-    write_whole(options.output / "rows.csv", rows_as_csv(rows))
-    draw_auc_figure(rows, options.output / "auc.png")
     print(report)
-    show(f"Rows, tables and figure: {options.output}")
+    show(f"Rows and tables: {options.output}")
     return 0
 
 

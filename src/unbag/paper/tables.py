@@ -1,4 +1,4 @@
-"""Tables and figure of the experiments, next to what the paper reports.
+"""Tables of the experiments, next to what the paper reports.
 
 The paper reports mean and standard deviation of the test AUC over five trials; keys of its figures
 are table, data set, range of the proportions and method, and values follow `BAG_SIZES`.
@@ -6,10 +6,7 @@ are table, data set, range of the proportions and method, and values follow `BAG
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from io import StringIO
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
@@ -20,7 +17,6 @@ from unbag._text import counted, markdown_table, p_text
 from unbag.paper.rows import Row
 from unbag.paper.runner import METHODS
 from unbag.paper.trials import N_BAGS, N_INSTANCES
-from unbag.reports.drawing import save_figure
 
 # The paper's own method is the counterpart of all of ours.
 _PAPER_NAME = {
@@ -205,58 +201,6 @@ def _compare(
     if len(gain) >= 6 and gain.any():
         sentence += f"; Wilcoxon signed-rank {p_text(float(wilcoxon(gain).pvalue))}"
     return [sentence + "."]
-
-
-def rows_as_csv(rows: Sequence[Row]) -> str:
-    """Write tidy rows as CSV, chosen settings written like ``alpha=0.001``."""
-    if not rows:
-        return ""
-    text = StringIO()
-    names = dict.fromkeys(name for row in rows for name in row)  # early rows have fewer
-    writer = csv.DictWriter(text, fieldnames=list(names), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        chosen = ";".join(f"{name}={value:g}" for name, value in row["chosen"].items())
-        writer.writerow({**row, "chosen": chosen})
-    return text.getvalue()
-
-
-def draw_auc_figure(rows: Sequence[Row], path: Path) -> None:
-    """AUC over bag size, a panel for each line of the tables; open markers are the paper's."""
-    from matplotlib.figure import Figure
-
-    summaries = summarise(rows)
-    lines = _in_order(summaries)
-    columns = min(len(lines), 4)
-    n_rows = -(-len(lines) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.6 * n_rows), layout="constrained")
-    grid = figure.subplots(n_rows, columns, squeeze=False, sharey="row")
-    legend: dict[str, Any] = {}
-    for axes, line in zip(grid.flat, lines, strict=False):
-        for number, method in enumerate(_methods(summaries)):
-            cells = sorted(cell for cell, name in summaries if name == method and cell.line == line)
-            if not cells:
-                continue
-            found = [(c.bag_size, *summaries[c, method][:2]) for c in cells]
-            style = {"color": f"C{number}", "linestyle": "--" if method in _SEE_LABELS else "-"}
-            bars = axes.errorbar(*zip(*found, strict=True), marker="o", capsize=2, **style)
-            legend.setdefault(method, bars)
-            paper = [(c.bag_size, paper_summary(c, method)) for c in cells]
-            points = [(n, s.mean) for n, s in paper if s is not None and method != "lmmcm-paper"]
-            if points:
-                (open_marker,) = axes.plot(
-                    *zip(*points, strict=True), f"oC{number}", fillstyle="none", markersize=9
-                )
-                legend["the paper's"] = open_marker
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted({cell.bag_size for cell, _ in summaries}))
-        axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.set_title(_title(line).replace(": ", "\n", 1), fontsize=9)
-        axes.set(xlabel="bag size", ylabel="test AUC")
-    for axes in grid.flat[len(lines) :]:
-        axes.set_visible(False)
-    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend))
-    save_figure(figure, path)
 
 
 # --- what the paper reports ---------------------------------------------------------------------------
