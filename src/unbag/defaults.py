@@ -25,7 +25,7 @@ LARGEST_BAG_EFFECT = 4.0
 """Largest variance τ² of random intercepts: bags would range from nearly none to nearly all positive."""
 
 EXACT_SIZE = 16
-"""Bags of two classes with at most this many rows are summed exactly; for larger ones the saddlepoint approximation is accurate to 1e-4. | saddle_point"""
+"""Bags of two classes with at most this many rows are summed exactly; for larger ones the gradient of the saddlepoint approximation errs by 4e-4 on average. | saddle_point"""
 
 # --- boosted trees --------------------------------------------------------------------------------
 

@@ -72,6 +72,42 @@ def peaks():
     return [row["peak"] / 1000 for row in rows_of("large_files")]
 
 
+def coverages(*shifts):
+    """Least and largest coverage of log-odds over settings, in percent."""
+    found = defaultdict(list)
+    for row in rows_of("coverage"):
+        if row["shift"] in shifts:
+            found[row["shift"], row["sizes"], row["n_bags"]].append(row["log_odds"])
+    means = [100 * np.mean(values) for values in found.values()]
+    return min(means), max(means)
+
+
+def hidden_flights(method):
+    """Mean AUC over draws."""
+    return [np.mean([row["auc"] for row in rows_of("hidden_flights", method=method)])]
+
+
+def errors_of_sets(setting):
+    """Mean error of slopes from sets, relative to that with all counts."""
+    sets, known = (
+        rows_of("hidden_counts", setting=setting, method=method)[0]["error"]
+        for method in ("sets", "all counts")
+    )
+    return sets / known
+
+
+def on_digits(method):
+    """Mean AUC of rows in bags that are positive if any row is."""
+    found = rows_of("multiple_instance", data="digits", method=method)
+    return [np.mean([row["rows"] for row in found])]
+
+
+def natural(name):
+    """Mean AUC of the default on bags that are states."""
+    known = {"suite": "natural", "name": name, "method": "kernel"}
+    return [np.mean([row["auc"] for row in rows_of("mixed_model", **known)])]
+
+
 NUMBER = r"([\d.]*\d)"
 CLAIMS = [
     (
@@ -114,6 +150,43 @@ CLAIMS = [
         f"standard deviations {NUMBER}, and bounds all",
         lambda: cells_held("sensitivity", "margins")[:1],
     ),
+    (
+        "docs/howto/uncertainty.md",
+        f"log-odds cover the truth in {NUMBER}% to {NUMBER}% of cases under either",
+        lambda: coverages("label", "covariate"),
+    ),
+    (
+        "docs/howto/uncertainty.md",
+        f"and in {NUMBER}% to {NUMBER}% with bag effects",
+        lambda: coverages("bag effect"),
+    ),
+    (
+        "docs/howto/hidden-counts.md",
+        f"the AUC of all counts, {NUMBER}",
+        lambda: hidden_flights("all counts"),
+    ),
+    (
+        "docs/howto/hidden-counts.md",
+        f"by zeros or by middle values gives {NUMBER}",
+        lambda: hidden_flights("zeros"),
+    ),
+    (
+        "docs/howto/hidden-counts.md",
+        rf"are {NUMBER} times those from all counts \({NUMBER} with bag effects",
+        lambda: [errors_of_sets("covariate shift"), errors_of_sets("bag effects")],
+    ),
+    (
+        "docs/howto/multiple-instances.md",
+        f"rows have an AUC of {NUMBER}",
+        lambda: on_digits("unbag"),
+    ),
+    (
+        "docs/howto/multiple-instances.md",
+        f"with attention pooling {NUMBER}",
+        lambda: on_digits("attention pooling"),
+    ),
+    ("docs/howto/votes.md", f"{NUMBER} with opinions as features", lambda: natural("votes")),
+    ("docs/howto/votes.md", f"and {NUMBER} with demographics", lambda: natural("demographics")),
     ("docs/howto/large-data.md", rf"fit {NUMBER} s on one core", lambda: million_rows()[:1]),
     ("docs/howto/large-data.md", rf"\(ratio {NUMBER}\)", lambda: million_rows()[1:]),
     (
