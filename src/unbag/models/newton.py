@@ -331,9 +331,10 @@ def maximise(
 
 
 def _dispersed(likelihood: Likelihood, theta: Floats, value: float, phi: float) -> float:
-    """ℓ of counts whose variances are φ times as large: with ℓ₀ its value at counts as expected,
+    """ℓ of counts whose variances are φ times as large.
 
-    ℓ₀ + (ℓ − ℓ₀)/φ − ½ L log φ, so that models of the same bags that differ in φ can be compared.
+    ℓ₀ + (ℓ − ℓ₀)/φ − ½ L log φ, with ℓ₀ the value at expected counts, so that models of the same bags
+    that differ in φ can be compared.
     """
     table = likelihood.bag_table(theta, None)
     if table is None:
