@@ -63,17 +63,13 @@ def test_bags_may_be_made_by_what_is_a_feature_of_the_model(call, months, tmp_pa
 
 @pytest.mark.parametrize(("month", "code"), [("may", 0), ("june", 3), ("july", 4)])
 def test_exit_codes_follow_the_verdict(call, months, month, code):
-    page = months / f"{month}.html"
-    result = call(*tables(months, month), *KNOWN, "--json", "--report", page)
+    result = call(*tables(months, month), *KNOWN, "--json")
     assert result.returncode == code, result.stdout
     found = json.loads(result.stdout)
     verdict = {0: "ok", 3: "prior_shift", 4: "degraded"}[code]
     assert (found["verdict"], found["exit_code"]) == (verdict, code)
-    text = page.read_text(encoding="utf-8")
-    assert f"<strong>{verdict.replace('_', ' ')}</strong>" in text
-    assert " at 0x" not in text
     assert len(found["bags"]) == 30
-    assert result.stderr == f"Page:  {page}\n"
+    assert result.stderr == ""
 
 
 def test_words_say_what_to_do(call, months):

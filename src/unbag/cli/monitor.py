@@ -8,12 +8,11 @@ from typing import Any
 from unbag._text import listing
 from unbag.cli.data import BagData, naming
 from unbag.cli.models import add_model_command, open_with_tables, warn_of_known_bags
-from unbag.cli.options import add_json, add_page, positive_number
-from unbag.cli.output import records, save_page, say, show_result
+from unbag.cli.options import add_json, positive_number
+from unbag.cli.output import records, say, show_result
 from unbag.cli.parser import EXIT_CODE
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.monitoring import MonitoringResult, monitor
-from unbag.reports.monitoring import monitoring_page
 from unbag.tables.persistence import ModelFile
 
 _OF_CLASSES = (
@@ -26,7 +25,7 @@ EXIT_CODES = {"ok": 0, "prior_shift": 3, "degraded": 4}
 _EXAMPLES = """examples:
   unbag monitor model.unbag may.parquet may-regions.csv --bag region --positives conversions
   unbag monitor model.unbag may.parquet may-regions.csv --bag region --positives conversions \\
-                --report may.html --json > may.json || echo "look at may.html"
+                --json > may.json || echo "look at may.json"
 """
 
 
@@ -45,7 +44,6 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--tolerance", type=positive_number, default=0.05, metavar="PROPORTION", help=words
     )
-    add_page(parser)
     add_json(parser)
 
 
@@ -64,10 +62,6 @@ def run(options: argparse.Namespace) -> int:
             tolerance=options.tolerance,
             class_names=names if len(names) > 2 else None,
         )
-    if options.report is not None:
-        title = f"Does {options.model.name} still hold?"
-        about = {"command": options.command, "remarks": data.report.differences}
-        save_page(monitoring_page(result, title=title, model=repr(model), **about), options)
     show_result(options, str(result), _record(result, data))
     return EXIT_CODES[result.verdict]
 
