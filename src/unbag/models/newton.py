@@ -331,10 +331,9 @@ def maximise(
 
 
 def _dispersed(likelihood: Likelihood, theta: Floats, value: float, phi: float) -> float:
-    """ℓ of counts whose variances are φ times as large.
+    """ℓ of counts whose variances are φ times as large, to compare models that differ in φ.
 
-    ℓ₀ + (ℓ − ℓ₀)/φ − ½ L log φ, with ℓ₀ the value at expected counts, so that models of the same bags
-    that differ in φ can be compared.
+    With ℓ₀ its value where all counts are as expected, ℓ₀ + (ℓ − ℓ₀)/φ − ½ L log φ.
     """
     table = likelihood.bag_table(theta, None)
     if table is None:
