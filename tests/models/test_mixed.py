@@ -9,8 +9,9 @@ from sklearn.metrics import roc_auc_score
 
 from unbag import LLPClassifier, bag_target, check_bag_target, multi_grouping_target
 from unbag.datasets import make_gaussian_bags
+from unbag.defaults import PRIOR_WEIGHT
 from unbag.models.newton import DesignLikelihood, maximise
-from unbag.models.variances import PRIOR_WEIGHT, VarianceComponents
+from unbag.models.variances import VarianceComponents
 from unbag.observations.information import CountObservation
 from unbag.terms.design import Design
 from unbag.terms.encoding import EncodedRows

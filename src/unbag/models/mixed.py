@@ -125,8 +125,7 @@ class LLPClassifier(LogOddsClassifier):
     random_state : int, RandomState or None, default=0
         Draws the landmarks.
     device : str, optional
-        Device of torch that holds the columns of all terms during the fit, such as "cuda"; worth
-        it for a kernel term on millions of rows.
+        Device of torch that holds the columns of all terms during the fit, such as "cuda".
 
     Attributes
     ----------

@@ -41,15 +41,13 @@ from typing import NamedTuple
 import numpy as np
 
 from unbag._arrays import Floats, Ints
+from unbag.defaults import PRIOR_WEIGHT
 
 _LEAST, _MOST = 1e-8, 1e4
 
 # Log variances change by at most so much in a step, which is at most so many times as long as
 # that of Fellner–Schall.
 _LONGEST, _FASTEST = 3.0, 8.0
-
-# The weak prior of σ² is worth so many coefficients.
-PRIOR_WEIGHT = 0.5
 
 # Information of the flat prior of constants, as a share of what the data say of them.
 _FLAT = 1e-10

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unbag._arrays import Floats
+from unbag.defaults import PRIOR_SD
 from unbag.terms.encoding import EncodedRows, TrainingRows
 
 
@@ -28,7 +29,7 @@ class Term(ABC):
     is_sparse: ClassVar[bool] = False
 
     # what the weak prior of σ is about
-    prior_sd: ClassVar[float] = 0.5
+    prior_sd: ClassVar[float] = PRIOR_SD
 
     name: str
     columns: list[str]

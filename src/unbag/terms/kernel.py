@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from unbag._arrays import Floats
-from unbag.defaults import KERNEL_LEFT_OUT, LANDMARK_CANDIDATES
+from unbag.defaults import KERNEL_LEFT_OUT, KERNEL_PRIOR_SD, LANDMARK_CANDIDATES
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows, TrainingRows
 from unbag.terms.numbers import NumberTerm
@@ -42,7 +42,7 @@ class KernelTerm(Term):
     """
 
     # of the whole function; for other terms, of each coefficient
-    prior_sd = 1.0
+    prior_sd = KERNEL_PRIOR_SD
 
     def __init__(
         self,
