@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import textwrap
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -183,10 +184,21 @@ def _command_page(name: str, parser: Any, groups: list[Any], number: Counter[str
         if own:
             heading = str(group.title).capitalize()
             parts += [f"{heading}\n{'-' * len(heading)}", *own]
-    if any(number[entry] >= MANY for group in groups for entry in _entries(group)):
-        parts.append("It also takes :doc:`options of several commands <options>`.")
-    epilog = "\n".join(f"   {line}".rstrip() for line in (parser.epilog or "").strip().splitlines())
-    parts.append(f"Examples\n--------\n\n.. code-block:: text\n\n{epilog}")
+    entries = [entry for group in groups for entry in _entries(group)]
+    common = (re.match(r"``(?:-\w, )?(--[\w-]+)", e) for e in entries if number[e] >= MANY)
+    shared = [option[1] for option in common if option]
+    if shared:
+        named = ", ".join(f"``{option}``" for option in shared)
+        parts += [
+            "Shared options\n--------------",
+            f":doc:`Options of several commands <options>`: {named}.",
+        ]
+    examples, _, code = (
+        (parser.epilog or "").strip().removeprefix("examples:\n").partition("exit code: ")
+    )
+    block = "\n".join(f"   {line}".rstrip() for line in textwrap.dedent(examples).splitlines())
+    parts.append(f"Examples\n--------\n\n.. code-block:: text\n\n{block.rstrip()}")
+    parts.append(f"Exit code\n---------\n\n{_literal(' '.join(code.split()))}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -44,7 +44,7 @@ def test_tables(run, folder, frames, known):
     assert "device" in result.stdout
     assert "label shift" in result.stdout
     assert "No bag effect found" in result.stdout
-    assert "held-out bags: 600 instances in 24 bags.)" in result.stdout
+    assert "held-out bags: 600 rows in 24 bags.)" in result.stdout
 
 
 def test_tables_as_json(call, folder, frames, known):
@@ -101,7 +101,7 @@ def test_of_many_rows_some_whole_bags_are_inspected(call, tmp_path, monkeypatch)
     tables = write_shops(tmp_path)
     monkeypatch.setattr("unbag.cli.inspect._ROWS_FOR_EFFECT", 1850)
     first, second = (call("inspect", *tables, *BY_SHOP).stdout for _ in range(2))
-    said = "held-out bags: 1,800 instances in 30 bags drawn at random, of 4,800 instances in all.)"
+    said = "held-out bags: 1,800 rows in 30 bags drawn at random, of 4,800 rows in all.)"
     assert said in " ".join(first.split())
     assert first == second
     monkeypatch.setattr("unbag.cli.inspect._MOST_ROWS", 1700)

@@ -223,7 +223,7 @@ def _draw_contenders(ax: Any, contenders: list[Contender]) -> None:
     places = -np.arange(len(contenders))
     ax.barh(places, np.subtract(aucs, 0.5), left=0.5, color=colors, height=0.3)
     for place, contender in zip(places, contenders, strict=True):
-        ax.text(0.5, place + 0.22, contender.name, va="bottom", fontsize=9)
+        ax.text(0.505, place + 0.22, contender.name, va="bottom", fontsize=9)
         ax.text(contender.roc_auc, place, f" {contender.roc_auc:.3f}", va="center", fontsize=9)
     ax.set(
         xlim=(0.5, 1),

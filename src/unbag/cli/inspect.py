@@ -235,9 +235,9 @@ def _estimate_effect(X: Any, y: Any) -> tuple[BagEffect | None, str]:
             scores = cross_fit(linear, X.iloc[rows], y[rows]).log_odds
     except (ValueError, ArithmeticError) as error:
         return None, f"This cannot be estimated: {error}"
-    some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
+    some = f"{counted(len(rows), 'row')} in {counted(n_bags, 'bag')}"
     if len(rows) < len(y):
-        some = f"{some} drawn at random, of {len(y):,} instances in all"
+        some = f"{some} drawn at random, of {len(y):,} rows in all"
     note = f"(From a linear model, evaluated on held-out bags: {some}.)"
     return estimate_bag_effect(bags, probabilities_of(by_output(scores))), note
 

@@ -266,7 +266,7 @@ def _mean_lead(evaluation: Evaluation, bags: Bags, source: str) -> str:
         key=lambda name: evaluation[name].value,
     )
     return (
-        f"On average over the {bags.n_classes} classes, {value_text('', mean)} of the instances of "
+        f"On average over the {bags.n_classes} classes, {value_text('', mean)} of the rows of "
         f"a class are recognised ({_limits('balanced_accuracy', evaluation)}), estimated {source}. The "
         f"lowest recall has class {shown(worst.removeprefix('recall of '), 40)}: "
         f"{value_text('', evaluation[worst])}. {_HELD_OUT}"
@@ -294,9 +294,9 @@ def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
         row += [interval_text(name, ranges[name])] if ranges else []
         row += [number(name, truth[name], 1)] if truth else []
         rows.append(tuple(row))
-    threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:.3g}"
+    threshold = "" if evaluation.roc is None else f", log-odds threshold {evaluation.threshold:.3g}"
     header = ["Measure", "Estimate", level]
     header += ["Sensitivity range"] if ranges else []
     header += ["With the labels"] if truth else []
-    caption = f"Estimates on held-out bags ({whole(evaluation.n_instances)} instances){threshold}"
+    caption = f"Estimates on held-out bags ({whole(evaluation.n_instances)} rows){threshold}"
     return NumberTable(caption, tuple(header), tuple(rows))

@@ -67,6 +67,7 @@ class BagsDisplay(Display):
             bins = np.linspace(min(0.0, shares.min()), max(1.0, shares.max()), 21)
             ax.hist(shares[:, 1], bins=bins, color=BLUE)
             ax.set(xlabel="proportion of positives in the bag", ylabel="number of bags")
+            ax.locator_params(axis="y", integer=True)
             return
         rows = np.arange(len(classes))
         low, first, middle, third, high = np.quantile(shares, [0, 0.25, 0.5, 0.75, 1], axis=0)
@@ -87,7 +88,7 @@ class BagsDisplay(Display):
         else:
             n_bins = int(min(20, high - low + 1))
             ax.hist(sizes, bins=np.linspace(low - 0.5, high + 0.5, n_bins + 1), color=BLUE)
-        ax.set(xlabel="instances in the bag", ylabel="number of bags")
+        ax.set(xlabel="rows in the bag", ylabel="number of bags")
 
     def __str__(self) -> str:
         sizes, shares = self.bags.sizes, self.bags.proportions
@@ -96,6 +97,6 @@ class BagsDisplay(Display):
             for c, name in enumerate(self.bags.class_names)
         )
         return (
-            f"{counted(self.bags.n_bags, 'bag')} of {sizes.min()} to {sizes.max()} instances, "
+            f"{counted(self.bags.n_bags, 'bag')} of {sizes.min()} to {sizes.max()} rows, "
             f"{self.bags.n_instances:,} in all.\nProportions of the classes: {spread}."
         )

@@ -143,7 +143,9 @@ class LabelShiftDisplay(Display):
         ax.plot(x, line, color=GREY, linewidth=1.5, label="expected")
         self._mark_suspicious(ax)
         x_label = (
-            "share of positives in the bag" if self.n_classes == 2 else "expected mean rank, in %"
+            "proportion of positives in the bag"
+            if self.n_classes == 2
+            else "expected mean rank, in %"
         )
         ax.margins(y=0.12)
         ax.set(xlabel=x_label, ylabel=f"mean rank of {shown(self.feature, 16)}, in %")

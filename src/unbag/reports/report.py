@@ -221,8 +221,8 @@ def _facts(bags: Bags, X: Any, evaluation: Evaluation, model: Any) -> tuple[tupl
     facts = [("Model", type(last_step(model)).__name__)]
     if n_bags:
         size = " to ".join(dict.fromkeys((whole(sizes.min()), whole(sizes.max()))))
-        facts.append(("Bags", f"{counted(n_bags, 'bag')} of {size} instances"))
-    facts.append(("Instances", whole(bags.n_instances)))
+        facts.append(("Bags", f"{counted(n_bags, 'bag')} of {size} rows"))
+    facts.append(("Rows", whole(bags.n_instances)))
     if n_labelled:
         facts.append(("Of these with a label", whole(n_labelled)))
     if columns is not None:

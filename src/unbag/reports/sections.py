@@ -104,9 +104,9 @@ def reliability_section(display: CalibrationDisplay | str) -> Section:
     margin = f" (± {100 * within:.0f} points)" if np.isfinite(within) else ""
     observed = float(np.clip(curve.observed[top], 0, 1))
     text = (
-        f"Of the instances with the highest probabilities, an estimated {percent(observed)} are "
+        f"Of the rows with the highest probabilities, an estimated {percent(observed)} are "
         f"{what}{margin}; predicted are {percent(curve.predicted[top])}. Probabilities are those "
-        "of models that did not see the bag."
+        "of models trained on other bags."
     )
     picture = Picture(
         display.plot,
@@ -167,7 +167,7 @@ def bags_section(display: BagsDisplay) -> Section:
         small, large = whole(bags.sizes.min()), whole(bags.sizes.max())
         if small != large:
             sizes = BagsDisplay(bags, information, "sizes")
-            alt = f"Histogram: bags have between {small} and {large} instances."
+            alt = f"Histogram: bags have between {small} and {large} rows."
             pictures.append(Picture(sizes.plot, "Sizes of the bags.", alt))
     tables = (_bag_table(information),)
     return Section("bags", "Are the bags informative?", tuple(findings), tuple(pictures), tables)
@@ -219,7 +219,7 @@ def _bag_table(information: EffectiveSampleSize) -> NumberTable:
         for k in range(min(n, _LISTED))
     ]
     which = f"The {_LISTED} most informative of {whole(n)} bags" if n > _LISTED else "The bags"
-    return NumberTable(which, ("Bag", "Instances", *heads, "Information"), tuple(rows))
+    return NumberTable(which, ("Bag", "Rows", *heads, "Information"), tuple(rows))
 
 
 def learners_section(model: Any) -> Section | None:
