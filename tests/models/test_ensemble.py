@@ -30,26 +30,26 @@ QUICK = [("linear", LINEAR), ("boosted", LLPBoostingClassifier(2, n_estimators=2
 
 def test_weights_are_as_their_formula_says():
     rng = np.random.default_rng(0)
-    losses, prior = rng.normal(size=(3, 40)), np.log([0.5, 0.3, 0.2])
+    losses = rng.normal(size=(3, 40))
     best = losses.sum(axis=1).argmin()
     d = losses[best] - losses
     z = [row.sum() / np.sqrt(1 + (row**2).sum()) for row in d]
-    np.testing.assert_allclose(likelihood_weights(losses, prior), softmax(prior + np.array(z)))
+    np.testing.assert_allclose(likelihood_weights(losses), softmax(z))
 
 
-def test_few_bags_leave_weights_near_the_prior_however_large_they_are():
+def test_few_bags_leave_weights_nearly_equal_however_large_they_are():
     for size in (1, 100, 1e6):
         for n_bags in (1, 2, 5, 20):
             losses = np.stack([np.zeros(n_bags), np.full(n_bags, float(size))])
-            worse = likelihood_weights(losses, np.zeros(2))[1]
+            worse = likelihood_weights(losses)[1]
             assert expit(-np.sqrt(n_bags)) - 1e-9 <= worse < 0.5
 
 
-def test_models_that_are_equal_up_to_noise_stay_near_the_prior():
+def test_models_that_are_equal_up_to_noise_have_nearly_equal_weights():
     rng, shares = np.random.default_rng(0), []
     for _ in range(200):
         losses = rng.normal(size=(2, 400))
-        shares.append(likelihood_weights(losses, np.zeros(2))[0])
+        shares.append(likelihood_weights(losses)[0])
     assert 0.45 < np.mean(shares) < 0.55
     assert np.quantile(shares, 0.05) > 0.1
 
@@ -57,7 +57,7 @@ def test_models_that_are_equal_up_to_noise_stay_near_the_prior():
 @pytest.mark.parametrize("n_bags", [3, 9, 16, 32, 100])
 def test_one_more_bag_changes_weights_a_little(n_bags):
     losses = np.random.default_rng(n_bags).normal([[1.0], [1.2]], 1.0, (2, n_bags + 1))
-    more, fewer = (likelihood_weights(part, np.zeros(2)) for part in (losses, losses[:, :-1]))
+    more, fewer = (likelihood_weights(part) for part in (losses, losses[:, :-1]))
     assert np.abs(more - fewer).max() < 0.35
 
 
@@ -94,7 +94,7 @@ def splits_of(n_folds):
 
 def test_weights_and_losses_are_those_of_held_out_bags():
     splits, fold = splits_of(3)
-    model = LLPEnsembleClassifier(QUICK, cv=splits, prior_weights=[2, 1]).fit(DATA.X, DATA.y)
+    model = LLPEnsembleClassifier(QUICK, cv=splits).fit(DATA.X, DATA.y)
     board = model.leaderboard_
     assert [row["loss"] for row in board] == sorted(row["loss"] for row in board)
     np.testing.assert_allclose(model.weights_, [row["weight"] for row in board])
@@ -183,8 +183,6 @@ def test_sparse_rows_are_rows():
         ({"estimators": "trees"}, r"estimators must be a list of pairs, .* not 'trees'"),
         ({"estimators": []}, r"estimators must be a list of pairs, .* not \[\]"),
         ({"estimators": [("a", LINEAR), ("a", LINEAR)]}, r"of different names"),
-        ({"prior_weights": [1, 2, 3]}, "prior_weights must hold one number for each of the 2"),
-        ({"prior_weights": [1, 0]}, r"prior_weights must be positive"),
     ],
 )
 def test_mistakes_get_one_sentence(settings, message):

@@ -70,8 +70,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         either, four to a unit.
     reg_lambda : float, default=10.0
         Added to the curvature of every leaf: the larger, the smaller the steps of small leaves.
-    colsample_bytree : float, default=1.0
-        Fraction of the columns that each tree may use.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and probabilities are for: that of all training bags together,
         equal shares, or a positive number for each class.
@@ -81,12 +79,12 @@ class LLPBoostingClassifier(LogOddsClassifier):
         was more accurate than trees grown on all bags once more. With None nothing is chosen, and
         trees are grown on all bags once.
     params : dict, optional
-        Further parameters of LightGBM, such as ``{"max_bin": 63}``.
+        Further parameters of LightGBM, such as ``{"colsample_bytree": 0.5}``.
     n_jobs : int, optional
         Number of threads, −1 for all; by default all if the table is large. The model is the same
         for any number.
     random_state : int, RandomState or None, default=0
-        Seed of LightGBM, for ``colsample_bytree``.
+        Seed of LightGBM, for parameters such as ``colsample_bytree``.
     verbose : int, default=0
         Whether to show the progress of the fit.
 
@@ -150,7 +148,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         early_stopping_rounds: int = 20,
         min_child_weight: float = 5.0,
         reg_lambda: float = 10.0,
-        colsample_bytree: float = 1.0,
         class_prior: Any = "empirical",
         cv: Any = 10,
         params: Mapping[str, Any] | None = None,
@@ -164,7 +161,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         self.early_stopping_rounds = early_stopping_rounds
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
-        self.colsample_bytree = colsample_bytree
         self.class_prior = class_prior
         self.cv = cv
         self.params = params
@@ -245,11 +241,10 @@ class LLPBoostingClassifier(LogOddsClassifier):
                 "class_prior leaves a class out, and log-odds need all of them; give each class a "
                 "positive share."
             )
-        for name in ("learning_rate", "min_child_weight", "colsample_bytree"):
+        for name in ("learning_rate", "min_child_weight"):
             check_positive(getattr(self, name), name)
-        for name in ("learning_rate", "colsample_bytree"):
-            if getattr(self, name) > 1:
-                raise ValueError(f"{name} must be at most 1, not {getattr(self, name)!r}.")
+        if self.learning_rate > 1:
+            raise ValueError(f"learning_rate must be at most 1, not {self.learning_rate!r}.")
         check_nonnegative(self.reg_lambda, "reg_lambda")
         for name in ("n_estimators", "early_stopping_rounds"):
             check_count(getattr(self, name), name)
@@ -268,7 +263,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
             )
         further = dict(self.params or {})
         check_params(further)
-        names = ("learning_rate", "min_child_weight", "reg_lambda", "colsample_bytree")
+        names = ("learning_rate", "min_child_weight", "reg_lambda")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         own = {name: getattr(self, name) for name in names}
         return leaves.tolist(), {**own, "seed": seed, **further}

@@ -57,7 +57,6 @@ _SPELLINGS = {
     "learning_rate": ("eta", "shrinkage_rate"),
     "min_child_weight": ("min_sum_hessian_in_leaf", "min_sum_hessian", "min_hessian"),
     "reg_lambda": ("lambda_l2", "lambda", "l2_regularization"),
-    "colsample_bytree": ("feature_fraction", "sub_feature"),
     "random_state": ("seed", "random_seed"),
     "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads"),
     "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),

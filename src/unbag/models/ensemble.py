@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
 from unbag._arrays import Bools, Floats
-from unbag._checks import check_one_each
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.priors import prior_offset, resolve_class_prior
@@ -30,11 +29,11 @@ class LLPEnsembleClassifier(LogOddsClassifier):
     All base models are trained on the same folds of whole bags. Let d_mb be the log-likelihood of
     held-out bag b by model m less that by the model with the highest total. The weights are
 
-        w_m ∝ π_m exp(z_m),    z_m = Σ_b d_mb / √(1 + Σ_b d_mb²),
+        w_m ∝ exp(z_m),    z_m = Σ_b d_mb / √(1 + Σ_b d_mb²),
 
-    with prior weights π_m: the difference over its standard error, computed as if models were
-    equal, so that |z_m| is at most √B with B bags. With few bags weights stay near the prior, with
-    many the worse models fade, and each bag changes them a little. Scores are the weighted average
+    the difference over its standard error, computed as if models were equal, so that |z_m| is at
+    most √B with B bags. With few bags weights stay near equal ones, with many the worse models
+    fade, and each bag changes them a little. Scores are the weighted average
     of the log-odds of the base models at one class prior. No label is needed for any of it.
 
     Parameters
@@ -43,8 +42,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         Names and unfitted base models, whose ``decision_function`` must be log-odds at
         ``class_prior_``. By default ``("mixed", LLPClassifier())`` and, where LightGBM is installed
         (the extra ``boosting``), ``("boosted", LLPBoostingClassifier())``.
-    prior_weights : array-like of shape (n_estimators,), optional
-        The π_m; equal by default.
     cv : int, splitter or iterable of splits, default=5
         Folds of whole bags that hold out every bag exactly once, the same for all base models; a
         number is reduced to that of the bags.
@@ -102,7 +99,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self,
         estimators: Any = None,
         *,
-        prior_weights: Any = None,
         cv: Any = 5,
         class_prior: Any = "empirical",
         random_state: Any = 0,
@@ -110,7 +106,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         verbose: int = 0,
     ) -> None:
         self.estimators = estimators
-        self.prior_weights = prior_weights
         self.cv = cv
         self.class_prior = class_prior
         self.random_state = random_state
@@ -135,7 +130,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         X, bags = self._check_Xy(X, y)
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         models, left_out = self._base_models()
-        prior = self._log_prior_weights(len(models))
         y = np.asarray(y)
         rows_held, bags, held = divide_by_folds(self.cv, X, y, bags)
         found = [
@@ -145,7 +139,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         moves = [_moved(one.model, bags.class_shares) for one in found]
         held_out = [one.held_out + moved for one, moved in zip(found, moves, strict=True)]
         losses = np.concatenate([objective.bag_losses(scores[None]) for scores in held_out])
-        weights = likelihood_weights(losses, prior)
+        weights = likelihood_weights(losses)
         order = np.argsort(losses.sum(axis=1), kind="stable")
         self.estimators_ = [found[i].model for i in order]
         self.weights_ = weights[order]
@@ -161,7 +155,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
 
         scores = np.empty(held_out[0].shape)
         for chosen, out in zip(rows_held, held, strict=True):
-            own = likelihood_weights(losses[:, ~out], prior)
+            own = likelihood_weights(losses[:, ~out])
             scores[:, chosen] = _average(own, [one[:, chosen] for one in held_out])
         self.out_of_fold_scores_ = by_instance(scores + self._prior_offset[:, None])
         return self
@@ -191,15 +185,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
                 f"{self.estimators!r}."
             )
         return dict(pairs), {}
-
-    def _log_prior_weights(self, n_models: int) -> Floats:
-        if self.prior_weights is None:
-            return np.zeros(n_models)
-        weights = np.asarray(self.prior_weights, dtype=float)
-        check_one_each(weights, n_models, "prior_weights", "base models")
-        if not (weights > 0).all():
-            raise ValueError(f"prior_weights must be positive, not {self.prior_weights!r}.")
-        return np.log(weights)
 
 
 class _Trained:
@@ -232,14 +217,13 @@ class _Trained:
         self.seconds = time.monotonic() - start
 
 
-def likelihood_weights(losses: Floats, log_prior_weights: Floats) -> Floats:
+def likelihood_weights(losses: Floats) -> Floats:
     """Weights of models by their losses on held-out bags: see `LLPEnsembleClassifier`.
 
     Parameters
     ----------
     losses : ndarray of shape (n_models, n_bags)
         Negative log-likelihoods.
-    log_prior_weights : ndarray of shape (n_models,)
 
     Examples
     --------
@@ -248,14 +232,14 @@ def likelihood_weights(losses: Floats, log_prior_weights: Floats) -> Floats:
     >>> one, other = np.array([1.0, 2.0]), np.array([1.5, 2.5])
     >>> for n_bags in (2, 20, 200):
     ...     losses = np.stack([np.resize(one, n_bags), np.resize(other, n_bags)])
-    ...     print(likelihood_weights(losses, np.zeros(2)).round(3))
+    ...     print(likelihood_weights(losses).round(3))
     [0.693 0.307]
     [0.983 0.017]
     [1. 0.]
     """
     gains = losses[losses.sum(axis=1).argmin()] - losses
     z = gains.sum(axis=1) / np.sqrt(1 + (gains**2).sum(axis=1))
-    weights: Floats = softmax(log_prior_weights + z)
+    weights: Floats = softmax(z)
     return weights
 
 
