@@ -6,6 +6,7 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from unbag import LLPClassifier, bag_target
+from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate, evaluate
 from unbag.evaluation.held_out import posterior_draws
 from unbag.evaluation.sensitivity import spread_of_bags
@@ -47,6 +48,21 @@ def test_lower_values_take_stronger_confounders():
     assert (np.diff(values) > 0).all()
     assert "already" in str(FOUND.robustness_value(below=0.99))
     assert "reversed" in str(FOUND.robustness_value(below=0.05))
+
+
+def test_an_interval_that_is_below_without_a_confounder_is_said():
+    low, _ = FOUND.by_assumption["covariate_shift"]["roc_auc"].shown_limits
+    assert f"begins at {low:.2f}" in str(FOUND.robustness_value(below=low + 0.01))
+    assert "begins" not in str(FOUND.robustness_value(below=low - 0.01))
+
+
+def test_of_several_classes_it_is_about_the_balanced_accuracy():
+    data = make_gaussian_bags(20, 30, n_classes=3, n_features=2, random_state=0)
+    found = cross_val_evaluate(LLPClassifier(kernel=None), data.X, data.y, n_resamples=20)
+    robustness = found.robustness_value(below=found["balanced_accuracy"].value - 0.2)
+    assert "balanced accuracy" in str(robustness)
+    assert robustness.value > 0
+    assert found.by_factor(factors=[0])[0] < found.by_factor(factors=[1])[1]
 
 
 def test_a_confounder_of_known_strength_is_measured():

@@ -315,8 +315,64 @@ def test_random_intercepts_are_integrated_out(n, options):
     assert plain.with_bag_effect(1e-9).value(scores) == pytest.approx(plain.value(scores), abs=1e-6)
 
 
-def test_no_bag_effect_is_found_under_label_shift():
-    data = make_gaussian_bags(100, 60, n_features=3, random_state=0)
+def test_random_intercepts_of_a_class_that_nobody_has_change_nothing():
+    rng = np.random.default_rng(0)
+    bag, several = np.repeat(np.arange(5), 30), rng.integers(1, 9, size=150)
+    size = np.bincount(bag, several).astype(int)
+    count = rng.integers(1, size)
+    counts = np.column_stack([size - count, count, np.zeros(5)])
+    two, three = (
+        CountObservation(check_bag_target(y, accept=("multiplicity",))).with_bag_effect(0.6)
+        for y in (
+            bag_target(bag, counts=known[bag], multiplicity=several) for known in (count, counts)
+        )
+    )
+    scores, direction = rng.normal(size=(2, 1, 150))
+    none = np.zeros_like(scores)
+    value, residual = two.value_and_residual(scores)
+    beside = np.concatenate([none, scores, none - 40.0])
+    found, residuals = three.value_and_residual(beside)
+    # the saddlepoint approximation of several classes is of the first order
+    assert found == pytest.approx(value, abs=0.02)
+    np.testing.assert_allclose(residuals, np.concatenate([-residual, residual, none]), atol=0.01)
+    information = [two.information(scores, residual), three.information(beside, residuals)]
+    moved = three.times(information[1], np.concatenate([none, direction, none]))
+    expected = two.times(information[0], direction)
+    np.testing.assert_allclose(moved[1:2], expected, atol=0.02 * np.abs(expected).max())
+
+
+def test_gradient_with_random_intercepts_of_three_classes():
+    rng = np.random.default_rng(1)
+    bag, several = np.repeat(np.arange(4), 5), rng.integers(1, 40, size=20)
+    counts = np.array([rng.multinomial(n, [0.2, 0.3, 0.5]) for n in np.bincount(bag, several)])
+    y = bag_target(bag, counts=counts[bag], multiplicity=several)
+    bags = check_bag_target(y, accept=("multiplicity",))
+    observation = CountObservation(bags).with_bag_effect(0.7)
+    scores, h = rng.normal(size=(3, 20)), 1e-5
+    moves = h * np.eye(60).reshape(60, 3, 20)
+    slopes = [observation.value(scores + m) - observation.value(scores - m) for m in moves]
+    _, residual = observation.value_and_residual(scores)
+    np.testing.assert_allclose(residual.ravel(), np.array(slopes) / (2 * h), atol=1e-6)
+
+
+def test_bags_of_three_classes_that_differ_more_than_the_model_says_have_a_bag_effect():
+    rng = np.random.default_rng(2)
+    bag = np.repeat(np.arange(100), 200)
+    X = rng.normal(size=(len(bag), 1)) + rng.normal(size=(100, 1))[bag]
+    effects = rng.normal(size=(2, 100, 3)) * np.sqrt(0.3 / 2)
+    for effect, low, high in ((effects[0], 0.15, 0.5), (0 * effects[1], 0.0, 0.03)):
+        scores = X * np.array([0.0, 1.0, -0.5]) + effect[bag]
+        labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+        counts = np.stack([np.bincount(bag, labels == c, 100) for c in range(3)], axis=1)
+        model = LLPClassifier(kernel=None).fit(X, bag_target(bag, counts=counts[bag]))
+        assert low <= model.bag_effect_ < high
+        assert model.dispersion_ < 1.5
+        assert np.isfinite(model.n_informative_bags_)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_bag_effect_is_found_under_label_shift(n_classes):
+    data = make_gaussian_bags(100, 60, n_features=3, n_classes=n_classes, random_state=0)
     model = LLPClassifier(kernel=None).fit(data.X, data.y)
     assert model.bag_effect_ < 0.01
     assert model.dispersion_ < 1.3

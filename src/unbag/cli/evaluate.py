@@ -51,8 +51,11 @@ def add_command(commands: Any) -> None:
         "as ROWS does"
     )
     parser.add_argument("--labels", type=file_place, metavar="TABLE", help=words)
-    words = "report how strong a confounder between bags must be for the AUC to fall below this"
-    parser.add_argument("--robustness", type=proportion, metavar="AUC", help=words)
+    words = (
+        "report how strong a confounder between bags must be for the AUC, or the balanced accuracy "
+        "of several classes, to fall below this"
+    )
+    parser.add_argument("--robustness", type=proportion, metavar="VALUE", help=words)
     add_page(parser)
     add_json(parser)
 

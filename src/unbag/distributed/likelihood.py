@@ -160,9 +160,9 @@ class DistributedLikelihood:
         """J."""
         return self._sum(sum, "bag_products", theta)
 
-    def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
-        """What is known and predicted of bags of two classes; None where there are none."""
-        return self._sum(_join_tables, "bag_table", theta, covariance)
+    def bag_tables(self, theta: Floats, covariance: Floats | None) -> list[BagPredictions]:
+        """What is known and predicted of bags: of the second of two classes, or of each class."""
+        return self._sum(_join_tables, "bag_tables", theta, covariance)
 
     def products(self, theta: Floats) -> Products:
         """Products with H at θ, without a matrix."""
@@ -224,10 +224,7 @@ def _evaluate(
     bag_effect: float,
     *inputs: Any,
 ) -> Any:
-    found = [getattr(one, method)(*inputs) for one in _blocks(part, bag_effect)]
-    # rows of known label alone have no table
-    found = [one for one in found if one is not None]
-    return join(found) if found else None
+    return join([getattr(one, method)(*inputs) for one in _blocks(part, bag_effect)])
 
 
 def _blocks(part: PartLikelihood, bag_effect: float) -> Iterator[DesignLikelihood]:
@@ -240,5 +237,7 @@ def _add(parts: list[Derivatives]) -> Derivatives:
     return Derivatives(sum(value), sum(gradient[1:], start=gradient[0]), H)
 
 
-def _join_tables(parts: list[BagPredictions]) -> BagPredictions:
-    return BagPredictions(*map(np.concatenate, zip(*parts, strict=True)))
+def _join_tables(parts: list[list[BagPredictions]]) -> list[BagPredictions]:
+    # rows of known label alone have no tables
+    of_classes = zip(*(tables for tables in parts if tables), strict=True)
+    return [BagPredictions(*map(np.concatenate, zip(*own, strict=True))) for own in of_classes]

@@ -124,7 +124,7 @@ class Evaluation:
             raise KeyError(f"There is no {measure!r} here; there are {', '.join(self.estimates)}.")
         return self.estimates[measure]
 
-    def robustness_value(self, below: float, measure: str = "roc_auc") -> RobustnessValue:
+    def robustness_value(self, below: float, measure: str | None = None) -> RobustnessValue:
         """Return how strong a confounder must be to move a measure below a value.
 
         Under covariate shift except for a confounder, in which bags differ, which no column holds
@@ -134,8 +134,9 @@ class Evaluation:
         ----------
         below : float
             The value.
-        measure : str, default="roc_auc"
-            One of ``estimates``.
+        measure : str, optional
+            One of ``estimates``; by default the first, ``"roc_auc"`` or, of several classes,
+            ``"balanced_accuracy"``.
 
         Returns
         -------
@@ -153,20 +154,22 @@ class Evaluation:
         >>> 0 < weak.value < strong.value
         True
         """
-        one, own = self._measured(measure)
+        name = self._name(measure)
+        one, own = self._measured(name)
         held_out, checks = self.rows.log_odds, self.rows.checks
         columns = next((check.columns for check in checks if check.columns is not None), None)
-        return find_robustness(measure, below, held_out, one, own, columns)
+        low, _ = self.by_assumption["covariate_shift"][name].shown_limits
+        return replace(find_robustness(name, below, held_out, one, own, columns), low=low)
 
     def by_factor(
-        self, measure: str = "roc_auc", factors: Sequence[float] = (0, 1 / 3, 1 / 2, 1, 2, 3)
+        self, measure: str | None = None, factors: Sequence[float] = (0, 1 / 3, 1 / 2, 1, 2, 3)
     ) -> dict[float, float]:
         """Estimate a measure if log-odds within bags are wrong by each of some factors.
 
         Parameters
         ----------
-        measure : str, default="roc_auc"
-            One of ``estimates``.
+        measure : str, optional
+            As in `robustness_value`.
         factors : sequence of float, default=(0, 1/3, 1/2, 1, 2, 3)
             1 is covariate shift with the fitted log-odds, 0 no relation within bags, and what is
             negative a reversed one.
@@ -175,8 +178,11 @@ class Evaluation:
         -------
         values : dict of float to float
         """
-        measured = self._measured(measure)
+        measured = self._measured(self._name(measure))
         return {float(one): self.rows.log_odds.value_at(one, *measured) for one in factors}
+
+    def _name(self, measure: str | None) -> str:
+        return next(iter(self.estimates)) if measure is None else measure
 
     def _measured(self, measure: str) -> tuple[Measure, Sample]:
         self[measure]  # or a KeyError that names those there are

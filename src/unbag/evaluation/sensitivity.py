@@ -321,6 +321,7 @@ class RobustnessValue:
     factor: float  # κ, by which the log-odds within bags are then wrong
     column: str | None  # the strongest column
     column_effect: float
+    low: float = np.nan  # lower limit of the interval under covariate shift
 
     def __str__(self) -> str:
         name = measure_words(self.measure)
@@ -336,12 +337,14 @@ class RobustnessValue:
             f"scores have a standard deviation of {self.bag_effect:.2f} in log-odds (within-bag "
             f"log-odds {self.factor:.2f} times the fitted ones)"
         )
-        if self.column is None:
-            return f"{text}."
-        return (
-            f"{text}: {self.value:.2f} times the {self.column_effect:.2f} that "
-            f"{shown(self.column, 40)}, the strongest column, explains between bags."
-        )
+        if self.column is not None:
+            text += (
+                f": {self.value:.2f} times the {self.column_effect:.2f} that "
+                f"{shown(self.column, 40)}, the strongest column, explains between bags"
+            )
+        if self.low < self.below:
+            text += f". Without any, its interval under covariate shift begins at {self.low:.2f}"
+        return f"{text}."
 
 
 def find_robustness(

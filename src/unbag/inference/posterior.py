@@ -114,10 +114,15 @@ def draw_shares(
 
 
 def random_intercept_variance(model: Any, bags: Bags) -> float:
-    """τ², of the scores of one class; for several classes that which gives their dispersion φ."""
+    """Variance of random intercepts of the scores of one class.
+
+    For several classes whose counts are not exact that which gives their dispersion φ.
+    """
     C, p = bags.n_classes, bags.class_shares
-    if C == 2 or model.bag_effect_ > 0:
+    if C == 2:
         return float(model.bag_effect_)
+    if model.bag_effect_ > 0:
+        return 0.5 * float(model.bag_effect_)
     variance = float(bags.sizes[~bags.labelled].mean() * np.mean(p * (1.0 - p)))
     # the log-odds of a class against the others vary by its own score and theirs
     return (model.dispersion_ - 1.0) / max(variance, 1e-12) * (C - 1) / C

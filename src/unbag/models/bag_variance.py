@@ -24,6 +24,9 @@ probability is a half, and τ² is zero anyway; where neither does, τ² counts 
 Sets of counts have another likelihood under label shift (`unbag.bags.count_sets.CountWeights`). With
 the wrong one of the two, slopes run away, so that its weights count by the probability of label
 shift, times how surely the slope of covariate shift is not 1.
+
+**Several classes.** The log-odds of one class against another vary by τ², so that those of a class
+against all K − 1 others vary by about τ²K/2(K − 1). The estimates of all classes are averaged.
 """
 
 from __future__ import annotations
@@ -87,15 +90,26 @@ class BagVariation(NamedTuple):
     label_shift: float = 0.0
 
 
-def estimate_bag_variance(table: BagPredictions, before: float) -> BagVariation:
+def estimate_bag_variance(tables: list[BagPredictions], before: float) -> BagVariation:
     """How bags differ, by what is known and predicted of each.
 
     Parameters
     ----------
-    table : BagPredictions
+    tables : list of BagPredictions
+        Of the second of two classes, or of each class.
     before : float
         An earlier estimate, at which leverages are taken.
     """
+    K = len(tables)
+    if K == 1:
+        return _of_one_class(tables[0], before)
+    against_others = 0.5 * K / (K - 1)
+    found = [_of_one_class(table, against_others * before).effect for table in tables]
+    weights = [max(float(table.variances.sum()), 1e-12) for table in tables]
+    return BagVariation(float(np.average(found, weights=weights)) / against_others)
+
+
+def _of_one_class(table: BagPredictions, before: float) -> BagVariation:
     n_bags = len(table.sizes)
     if n_bags < 4:
         return BagVariation()

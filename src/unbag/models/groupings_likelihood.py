@@ -9,6 +9,7 @@ import numpy as np
 
 from unbag._arrays import Floats
 from unbag.bags.groupings import Groupings
+from unbag.models.bag_variance import BagPredictions
 from unbag.models.newton import Derivatives, Products
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import Information
@@ -66,9 +67,9 @@ class GroupingsLikelihood:
         H: Any = self.derivatives(theta).information
         return lambda x: (x.reshape(len(x), -1) @ H).reshape(x.shape)
 
-    def bag_table(self, theta: Floats, covariance: Floats | None) -> None:  # noqa: ARG002
+    def bag_tables(self, theta: Floats, covariance: Floats | None) -> list[BagPredictions]:  # noqa: ARG002
         """There are no bags that are independent of each other."""
-        return
+        return []
 
     def with_bag_effect(self, variance: float) -> GroupingsLikelihood:  # noqa: ARG002
         """Cells of several groupings have no effects."""

@@ -114,9 +114,9 @@ def maximise_by_products(
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
         change = turn = 0.0
         if bag_effect is None:
-            table = likelihood.bag_table(theta, None)
-            if table is not None:
-                found = estimate_bag_variance(table, effect)
+            tables = likelihood.bag_tables(theta, None)
+            if tables:
+                found = estimate_bag_variance(tables, effect)
                 change, turn = found.effect - effect, found.label_shift - label_shift
         moved = max(shift, abs(change) / (effect + SMALL_EFFECT), abs(turn))
         if gain < 2 * tol**2 and moved < 5 * tol:

@@ -113,8 +113,9 @@ class LLPClassifier(LogOddsClassifier):
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and predictions are for; "empirical" is that of all bags together.
     bag_effect : {"auto"} or float, default="auto"
-        Variance τ² of a random intercept per bag, on the scale of log-odds; "auto" estimates it,
-        and a dispersion beyond. With a number there is no other dispersion; 0 disables it.
+        Variance τ² of a random intercept per bag, on the scale of log-odds (of several classes, of
+        one against another, if counts are exact); "auto" estimates it, and a dispersion beyond.
+        With a number there is no other dispersion; 0 disables it.
     variances : {"auto"} or mapping of str to float, default="auto"
         Variances by the name of their term, to fix all of them.
     tol : float, default=1e-2
@@ -148,7 +149,8 @@ class LLPClassifier(LogOddsClassifier):
     dispersion_ : float
         By how much the variance of scores of bags exceeds what the model says; at least 1.
     bag_effect_ : float
-        τ², the variance of random intercepts of bags.
+        τ², the variance of random intercepts of bags; of several classes, of the log-odds of one
+        against another.
     function_ : FittedFunction
         The fitted function: its encoder, its terms and their coefficients.
     classes_ : ndarray of shape (n_classes,)

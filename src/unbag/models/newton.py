@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Floats
@@ -83,10 +83,10 @@ class Likelihood(Protocol):
         """J = Σ_b s_b s_bᵀ of the scores s_b of bags."""
         ...
 
-    def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
-        """What is known and predicted of bags of two classes; None where there are none.
+    def bag_tables(self, theta: Floats, covariance: Floats | None) -> list[BagPredictions]:
+        """What is known and predicted of bags: of the second of two classes, or of each class.
 
-        Without a covariance, leverages are zero.
+        Nothing where bag effects are not estimated. Without a covariance, leverages are zero.
         """
         ...
 
@@ -144,20 +144,30 @@ class DesignLikelihood:
         information = self._observation.information(scores, residual)
         return partial(_times, self._design, self._observation, information)
 
-    def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
-        """What is known and predicted of bags of two classes; None where there are none."""
+    def bag_tables(self, theta: Floats, covariance: Floats | None) -> list[BagPredictions]:
+        """What is known and predicted of bags: of the second of two classes, or of each class."""
         known = self._observation
-        if known.n_outputs > 1 or self.n_bags == 0:
-            return None
+        if self.n_bags == 0 or not known.with_bag_effect(1.0).bag_effect:
+            return []
         scores = self._scores(theta)
-        predicted, variances = known.sums(scores)
-        p = expit(scores)
-        leverages = np.zeros(len(predicted))
-        if covariance is not None:
-            leverages = self._design.bag_forms(p * (1.0 - p) * known.multiplicity, covariance)
-        counts, noise = known.as_noisy_counts(scores)
-        columns = (counts, known.sizes, noise, predicted, variances, leverages, known.is_set)
-        return BagPredictions(*(column[~known.labelled].astype(float) for column in columns))
+        sums = [np.atleast_2d(each) for each in known.sums(scores)]
+        if known.n_outputs == 1:
+            p = expit(scores)
+            slopes, counts, noise = [p * (1.0 - p)], *known.as_noisy_counts(scores)
+            counts = counts[None]
+        else:
+            p = softmax(scores, axis=0)
+            slopes = [p[c] * (np.eye(len(p))[c][:, None] - p) for c in range(len(p))]
+            counts, noise = known.class_counts, np.zeros(len(known.sizes))
+        tables = []
+        for count, predicted, variances, slope in zip(counts, *sums, slopes, strict=True):
+            leverages = np.zeros(len(predicted))
+            if covariance is not None:
+                leverages = self._design.bag_forms(slope * known.multiplicity, covariance)
+            columns = (count, known.sizes, noise, predicted, variances, leverages, known.is_set)
+            found = (column[~known.labelled].astype(float) for column in columns)
+            tables.append(BagPredictions(*found))
+        return tables
 
     def with_bag_effect(self, variance: float) -> DesignLikelihood:
         """The same with random intercepts of a variance."""
@@ -272,9 +282,9 @@ def maximise(
         found, found_effect, found_shift = phi, effect, label_shift
         if bag_effect is None and n_iter >= _FIRST_STEPS and (fresh or settled):
             found = estimate_dispersion(likelihood, theta, H, S)
-            table = likelihood.bag_table(theta, posterior.covariance / phi)
-            if table is not None:
-                found_effect, found_shift = estimate_bag_variance(table, effect)
+            tables = likelihood.bag_tables(theta, posterior.covariance / phi)
+            if tables:
+                found_effect, found_shift = estimate_bag_variance(tables, effect)
         change, stretch = (
             by_effect.towards(found_effect - effect),
             by_phi.towards(np.log(found / phi)),
@@ -333,11 +343,12 @@ def maximise(
 def _dispersed(likelihood: Likelihood, theta: Floats, value: float, phi: float) -> float:
     """ℓ of counts whose variances are φ times as large, to compare models that differ in φ.
 
-    With ℓ₀ its value where all counts are as expected, ℓ₀ + (ℓ − ℓ₀)/φ − ½ L log φ.
+    With ℓ₀ its value where all counts are as expected, ℓ₀ + (ℓ − ℓ₀)/φ − ½ L log φ. Of two classes.
     """
-    table = likelihood.bag_table(theta, None)
-    if table is None:
+    tables = likelihood.bag_tables(theta, None)
+    if len(tables) != 1:
         return value / phi
+    table = tables[0]
     variances = np.maximum(table.variances + table.noise, 1.0 / (2.0 * np.pi))
     best = -0.5 * float(np.log(2.0 * np.pi * variances).sum())
     return best + (value - best) / phi - 0.5 * len(variances) * float(np.log(phi))
@@ -438,15 +449,21 @@ def count_informative_bags(
 ) -> float:
     """(Σ I_b)²/Σ I_b², with I_b = g_bᵀPg_b/(V_b + N_b + τ²V_b²) what bag b says of coefficients.
 
-    The constant is profiled out of g_b. Infinite where the posterior is not that of bags.
+    The constants are profiled out of g_b; of several classes I_b is a sum over them. Infinite where
+    the posterior is not that of bags.
     """
+    constants = np.arange(len(theta)) * theta.shape[1]
     profile = np.eye(len(H))
-    profile[:, 0] -= H[:, 0] / H[0, 0]
-    table = likelihood.bag_table(theta, profile.T @ posterior.covariance @ profile)
-    if table is None:
+    profile[:, constants] -= np.linalg.solve(H[np.ix_(constants, constants)], H[constants]).T
+    tables = likelihood.bag_tables(theta, profile.T @ posterior.covariance @ profile)
+    if not tables:
         return np.inf
-    V = table.variances
-    says = np.maximum(table.leverages, 0.0) / np.maximum(V + table.noise + effect * V**2, 1e-12)
+    says = np.zeros(len(tables[0].sizes))
+    for table in tables:
+        V = table.variances
+        says += np.maximum(table.leverages, 0.0) / np.maximum(
+            V + table.noise + effect * V**2, 1e-12
+        )
     return float(says.sum() ** 2 / max((says**2).sum(), 1e-300))
 
 

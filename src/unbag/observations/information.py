@@ -35,11 +35,14 @@ of the integral over u_b is
 
 with V_û = Σ_j v_j at η + û. Posterior means are those given K_b, and p is taken at η + û, between
 the log-odds without an intercept and those that add up to K_b; the information loses the part of
-u_b, v vᵀ/(V_û + 1/τ²). Noise of variance S makes τ² smaller by the factor 1 + S/V. For two classes.
+u_b, v vᵀ/(V_û + 1/τ²). Noise of variance S makes τ² smaller by the factor 1 + S/V.
 
 **Several classes.** The same with matrices. With A_j = diag(m_j) − m_j m_jᵀ,
 
     Cov(y_i, y_j | O_b) = δ_ij D_j − D_i V⁺ D_j,    D_j − D_j V⁺ D_j = A_j,    V = Σ_j D_j + S.
+
+Each class has a random intercept of variance τ²/2 then, so that the log-odds of one class against
+another vary by τ². Counts must be exact.
 
 References
 ----------
@@ -78,6 +81,9 @@ _SURE = 1e-9
 
 # Newton steps for random intercepts of bags with noisy counts.
 _NOISY_STEPS = 4
+
+# Longest Newton step of the intercepts of several classes, and gap by the size of a bag that is none.
+_LONGEST_STEP, _NO_GAP = 1.0, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +138,7 @@ class CountObservation:
             self.multiplicity = bags.multiplicity.astype(float)
         self.lengths = bags.lengths
         self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
+        self.class_counts = bags.counts.T
         self.bag_effect = 0.0
         self.n_bags_aggregated = int((~bags.labelled).sum())
         self._bags = WeighedBags(bags, covariance, EXACT_SIZE)
@@ -151,9 +158,10 @@ class CountObservation:
         self._known = bags
 
     def with_bag_effect(self, variance: float) -> CountObservation:
-        """The same with random intercepts of a variance τ²; of two classes only."""
+        """The same with random intercepts of a variance τ²; of several classes, if counts are exact."""
         other = copy(self)
-        other.bag_effect = variance if self.n_outputs == 1 else 0.0
+        uncertain = self._noise.any() or self.is_set.any()
+        other.bag_effect = 0.0 if self.n_outputs > 1 and uncertain else variance
         return other
 
     @property
@@ -194,19 +202,18 @@ class CountObservation:
     def _of_instances(self, scores: Floats, residual: Floats) -> Information:
         """The same with one instance of each row, as if it were a row."""
         number = self.multiplicity
-        if self.n_outputs > 1:
-            return self._of_several_classes(scores, residual / number)
+        given = self._of_two_classes if self.n_outputs == 1 else self._of_several_classes
         if self.bag_effect == 0:
-            return self._of_two_classes(scores, residual / number)
+            return given(scores, residual / number)
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
-        residual = (residual + self._intercept_penalty(shifted, u)[1]) / number
-        found = self._of_two_classes(shifted, residual)
+        found = given(shifted, (residual + self._intercept_penalty(shifted, u)[1]) / number)
         # information of the scores times one: that of their common shift
-        along = self._segments.spread(self._segments.sum(found.factors[:, 0]))
-        shift = found.weights[0] + found.factors[:, 0] * along
-        total = self._segments.sum(shift) + self._precision
-        return replace(found, lost=(shift / np.sqrt(self._segments.spread(total)))[None])
+        rows, eye = self._segments, np.eye(self.n_outputs)[:, :, None]
+        along = rows.spread(rows.sum(found.factors))
+        shift = found.weights + np.einsum("arj,crj->acj", found.factors, along)
+        root = rows.spread(_half_inverse(rows.sum(shift) + self._precision * eye))
+        return replace(found, lost=np.einsum("acj,crj->arj", shift, root))
 
     def times(self, information: Information, values: Floats) -> Floats:
         """Product of the information of the scores and values (n_outputs, n_rows) of all rows."""
@@ -219,8 +226,8 @@ class CountObservation:
         return found
 
     def sums(self, scores: Floats) -> tuple[Floats, Floats]:
-        """Σ_j p_j and Σ_j p_j(1 − p_j) of each bag, of two classes."""
-        p = expit(scores[0])
+        """Σ_j p_j and Σ_j p_j(1 − p_j) of each bag: of the second of two classes, or of each class."""
+        p = expit(scores[0]) if self.n_outputs == 1 else softmax(scores, axis=0)
         return self._segments.sum(p), self._segments.sum(p * (1.0 - p))
 
     def as_noisy_counts(self, scores: Floats) -> tuple[Floats, Floats]:
@@ -240,14 +247,17 @@ class CountObservation:
 
     @property
     def _precision(self) -> Floats:
-        """1/τ² of each bag; rows of known label have no effect."""
-        return np.where(self.labelled, 1.0 / _TINY, 1.0 / max(self.bag_effect, _TINY))
+        """1/τ² of each bag, of several classes twice that; rows of known label have no effect."""
+        own = self.bag_effect if self.n_outputs == 1 else 0.5 * self.bag_effect
+        return np.where(self.labelled, 1.0 / _TINY, 1.0 / max(own, _TINY))
 
     def _intercepts(self, scores: Floats) -> Floats:
-        """û of each bag: (1, n_bags)."""
+        """û of each bag: (n_outputs, n_bags)."""
         rows, precision = self._segments, self._precision
         if self.bag_effect == 0:
             return np.zeros((1, len(self.sizes)))
+        if self.n_outputs > 1:
+            return self._intercepts_of_classes(scores)
         V = rows.sum(_variance(scores))
         # with noise, a count says less of the intercept
         less = 1.0 + self.noise / np.maximum(V[0], _TINY)
@@ -268,12 +278,29 @@ class CountObservation:
             u[0, self._sets.bags] = self._sets.intercepts(scores, u[0], precision)
         return u
 
+    def _intercepts_of_classes(self, scores: Floats) -> Floats:
+        """û of several classes, by Newton steps."""
+        rows, precision = self._segments, self._precision
+        counts, eye = self.class_counts, np.eye(self.n_outputs)[:, :, None]
+        u = np.zeros(counts.shape)
+        for _ in range(MOST_STEPS):
+            p = softmax(scores + rows.spread(u), axis=0)
+            gap = counts - rows.sum(p) - u * precision
+            if (np.abs(gap) < _NO_GAP * (self.sizes + np.abs(u) * precision)).all():
+                break
+            V = np.moveaxis(rows.sum(_class_covariance(p)) + precision * eye, -1, 0)
+            step = np.linalg.solve(V, gap.T[:, :, None])[:, :, 0].T
+            u += step * np.minimum(1.0, _LONGEST_STEP / np.maximum(np.abs(step).max(axis=0), _TINY))
+        return u
+
     def _intercept_penalty(
         self, shifted: Floats, u: Floats, gradient: bool = True
     ) -> tuple[float, Floats]:
         """û²/2τ² + ½ log(1 + τ²V_û) of all bags, and the derivative of the latter by the scores."""
         if self.bag_effect == 0:
             return 0.0, np.zeros((1, 1))
+        if self.n_outputs > 1:
+            return self._penalty_of_classes(shifted, u, gradient)
         rows, precision = self._segments, self._precision
         p = expit(shifted)
         v = p * (1.0 - p)
@@ -292,6 +319,27 @@ class CountObservation:
             moved[0, own] = shift / self._sets.spread(known + precision[at])
         slope = curvature - rows.spread(rows.sum(curvature)) * moved
         return penalty, rows.times(0.5 * rows.spread(by_variance / total) * slope)
+
+    def _penalty_of_classes(
+        self, shifted: Floats, u: Floats, gradient: bool
+    ) -> tuple[float, Floats]:
+        rows, precision = self._segments, self._precision
+        p, eye = softmax(shifted, axis=0), np.eye(self.n_outputs)
+        V = np.moveaxis(rows.sum(_class_covariance(p)), -1, 0)
+        by_bag = precision[:, None, None]
+        penalty = 0.5 * float(
+            (u**2 * precision).sum() + np.linalg.slogdet(eye + V / by_bag)[1].sum()
+        )
+        if not gradient:
+            return penalty, np.zeros((1, 1))
+        # with M = (V + 1/τ²)⁻¹, the derivatives of log det V by the scores of a row, and of û
+        M = np.moveaxis(np.linalg.inv(V + by_bag * eye), 0, -1)
+        own = rows.spread(np.einsum("aab->ab", M)) - 2.0 * np.einsum(
+            "acj,cj->aj", rows.spread(M), p
+        )
+        slope = p * (own - (p * own).sum(axis=0))
+        moved = rows.spread(np.einsum("acb,cb->ab", M, rows.sum(slope)))
+        return penalty, rows.times(0.5 * (slope - p * (moved - (p * moved).sum(axis=0))))
 
     def _of_two_classes(self, scores: Floats, residual: Floats) -> Information:
         p = expit(scores)
