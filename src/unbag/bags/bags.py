@@ -67,7 +67,7 @@ class Bags:
         Covariance of the noise in each bag's proportions, whose rows sum to zero; None where
         proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
     names : tuple of str, optional
-        What to call the classes in words and tables; by default what they are.
+        Names of the classes in messages and tables; by default their labels.
     multiplicity : ndarray of int, shape (n_rows,), optional
         How many identical instances each row stands for; None if each is one.
     limits : ndarray of shape (n_bags, 2) or (n_bags, n_classes, 2), optional
@@ -318,7 +318,7 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     Returns
     -------
     bags : Bags
-        What it says about the bags.
+        The bags of the target.
 
     Examples
     --------

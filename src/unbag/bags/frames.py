@@ -66,8 +66,8 @@ def bags_from_frame(
         of DuckDB, a LazyFrame of polars, a DataFrame of Spark, a table of Ibis) is grouped by its
         columns where it is, and only different rows are fetched, with their multiplicities.
     aggregates : data frame
-        One row per bag, with its key and what is known about its classes. It may be of another
-        kind than ``instances``. Counts of several rows for one bag are added up, with a warning.
+        One row per bag, with its key and its counts or proportions. It may come from another library
+        than ``instances``. Counts of several rows for one bag are added up, with a warning.
     on : str or list of str
         The key: columns present in both tables. Several columns together name a bag, whose id is
         then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
@@ -81,8 +81,8 @@ def bags_from_frame(
         ``instances``.
     bag_size : str, optional
         Column of ``aggregates`` with the size of each bag, to be compared with the number of
-        its rows in ``instances``. Where it is larger, the rows are taken for a random sample of
-        their bag, with the same shares, with a warning.
+        its rows in ``instances``. If it is larger, the rows are a random sample of their bag, with
+        the same proportions; a warning says so.
     noise : str, list of str or number, optional
         Standard deviation of the noise in ``proportion`` or ``positives``: a column of
         ``aggregates``, one column per class, or one number for all bags. See `bag_target`.

@@ -25,7 +25,7 @@ _SAME_TOTAL = 1e-6
 
 
 def multi_grouping_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
-    """Make the target of rows that are counted in several groupings at once.
+    """Make the target for totals of the same rows in several groupings.
 
     Parameters
     ----------

@@ -70,8 +70,8 @@ def bag_target(
         bias them. With one column per class, noise may be given per class; it is independent between
         classes, and shares that do not sum to one are corrected in proportion to its variance.
     class_names : sequence, optional
-        What to call the classes in words and tables, in the order of the columns; of two, the
-        negative class first. Models use the numbers 0, 1, ... in any case.
+        Names of the classes in messages and tables, in the order of the columns; with two classes,
+        the negative one first. Models use the numbers 0, 1, ... in any case.
     multiplicity : array-like of int, shape (n_instances,), optional
         How many identical instances each row stands for; counts and sizes are those of instances.
     low, high : number, array-like, mapping or Series, optional
@@ -84,10 +84,10 @@ def bag_target(
     Returns
     -------
     y : structured ndarray of shape (n_instances,)
-        With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, so that
-        a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) and
-        ``multiplicity`` if they were given. With limits, ``low`` and ``high``, and as proportion
-        what is to be expected between them. Read the fields by name.
+        With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, which shows
+        whether part of it is missing), and ``noise`` (the standard deviation of the proportions) and
+        ``multiplicity`` if they were given. With limits, also ``low`` and ``high``; the proportion is
+        then the expected one between them. Read the fields by name.
 
     Examples
     --------

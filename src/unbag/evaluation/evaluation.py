@@ -177,7 +177,7 @@ def estimate(
     random_state: Any = 0,
     **options: Any,
 ) -> Estimate:
-    """Estimate a measure of given scores from bags alone, with an interval.
+    """Estimate one measure of given scores from the proportions of bags, with an interval.
 
     Its assumption is checked by the scores; `evaluate` with ``X`` checks the features, too.
 
@@ -235,10 +235,9 @@ def evaluate(
     n_resamples: int = 1000,
     random_state: Any = 0,
 ) -> Evaluation:
-    """Estimate from bags alone how good given scores are.
+    """Estimate the accuracy of given scores from the proportions of bags, without labels.
 
-    The bags must be others than those that the model was trained on; `cross_val_evaluate` sees
-    to that.
+    The model must not have been trained on these bags; `cross_val_evaluate` holds bags out.
 
     Parameters
     ----------
@@ -247,12 +246,12 @@ def evaluate(
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
     X : array, sparse matrix or data frame, optional
-        Features of the instances. Their bag means are the sharpest test of what estimates assume.
+        Features of the instances. Their bag means are the most powerful test of label shift.
     feature_names : sequence of str, optional
         Names of the columns of an array.
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
-        What the model takes the probabilities of the classes to be. Without them scores are taken for
-        log-odds, as decision functions of models trained by a logistic loss are.
+        Predicted probabilities of the classes. Without them scores are treated as log-odds, as the
+        decision functions of models trained with a logistic loss are.
     draws : array-like of shape (n_draws, n_instances) or (n_draws, n_instances, n_classes), optional
         Of the log-odds from the posterior of the model, by
         `LLPClassifier.sample_decision_function`: intervals under covariate shift then include
@@ -265,17 +264,17 @@ def evaluate(
         at random or by `sample_rows_to_label`. Estimates from them and the bags then come first,
         and are about these rows only.
     weights : array-like of shape (n_instances,), optional
-        One over the probability that a row was drawn to be labelled, by `sample_rows_to_label`.
+        Inverse sampling probability of each labelled row, from `sample_rows_to_label`.
     threshold : float, default=0.0
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+        Class prior of the population where the classifier is used, for accuracy, precision and F1.
     confidence_level : float, default=0.95
-        How often the interval should cover the true value.
+        Probability with which the interval should cover the true value.
     n_resamples : int, default=1000
-        Draws of the bootstrap.
+        Number of bootstrap resamples.
     random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+        Seed of the bootstrap.
 
     Returns
     -------
@@ -324,12 +323,12 @@ def cross_val_evaluate(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Evaluation:
-    """Estimate from bags alone how good a classifier is on bags that it did not see.
+    """Estimate the accuracy of a classifier by cross-validation over bags, without labels.
 
-    The estimator is fitted to all folds but one, and scores the bags of that one; the scores of
-    all folds together are evaluated. A model trained on all bags is, if anything, better. For the
-    ROC curve instances of different folds are compared by their rank among the scores that
-    their own model gives to all instances, since models score on scales of their own.
+    For each fold, the estimator is fitted to the other folds and scores the bags of that fold. The
+    scores of all folds together are evaluated. A model trained on all bags is at least as accurate on
+    average. For the ROC curve, instances of different folds are compared by their rank among the
+    scores that the model of their fold gives to all instances, because models differ in scale.
 
     Parameters
     ----------

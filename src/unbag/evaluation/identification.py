@@ -68,7 +68,7 @@ def identification_bounds(
     confidence_level: float = 0.95,
     **options: Any,
 ) -> IdentificationBounds:
-    """Find the least and the largest value of a measure over all labels that the counts allow.
+    """Return the smallest and largest value of a measure over all labels that agree with the counts.
 
     It is for two classes, and takes O(n log n) for n rows. Rows of known label keep it. The limits
     are sharp for whole counts.

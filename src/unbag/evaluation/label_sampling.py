@@ -40,7 +40,7 @@ def required_labels(
     confidence_level: float = 0.95,
     **options: Any,
 ) -> int:
-    """Say how many labels, drawn at random, give an interval of a certain half width.
+    """Return the number of random labels that gives an interval of some half width.
 
     Parameters
     ----------
@@ -50,8 +50,7 @@ def required_labels(
         The bag of each instance and its proportions.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function. Without ``labels`` it is taken to be log-odds, as that of models
-        trained by the likelihood is; a model that is too sure of itself makes the number too
-        small.
+        trained by the likelihood is; for an overconfident model the number is too small.
     measure : as in `estimate`
     labels : array-like of shape (n_instances,), optional
         Some labels that are known already, drawn at random: fifty are better than the model's probabilities.
@@ -95,7 +94,7 @@ def sample_rows_to_label(
 
     Rows are drawn from strata of similar scores, and within those spread over the bags. Every row
     has a probability of being drawn, half of it the same for all; the other half goes to rows that are
-    uncertain and matter much, by the model's own probabilities.
+    uncertain and influential, by the model's own probabilities.
 
     Parameters
     ----------
@@ -110,7 +109,7 @@ def sample_rows_to_label(
     rows : ndarray of shape (n,)
         Their positions, rising.
     weights : ndarray of shape (n,)
-        One over the probability of each to be drawn.
+        Inverse sampling probability of each row.
 
     Examples
     --------

@@ -282,7 +282,7 @@ def monitor(
     tolerance: float = _TOLERANCE,
     class_names: Sequence[Any] | None = None,
 ) -> MonitoringResult:
-    """Test whether a model still holds, from the counts of new bags.
+    """Test whether a model still predicts the counts of new bags as well as in training.
 
     Parameters
     ----------

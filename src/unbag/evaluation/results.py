@@ -60,7 +60,7 @@ class Evaluation:
         Whether rows of a bag carry signal: if unknown, the sensitivity range allows for a relation
         reversed within bags; if scores do not follow the proportions, for any.
     factors : (float, float) or None
-        Of within-bag log-odds relative to the fitted ones, at the ends of the sensitivity range.
+        Log-odds within bags relative to the fitted ones, at the ends of the sensitivity range.
     drift : tuple of str
         Differences from the training rows, where a reference was given.
 

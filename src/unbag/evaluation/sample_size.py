@@ -142,8 +142,8 @@ _ROWS_TO_SEE_CLASSES = float(ndtri(0.975) + ndtri(0.8)) ** 2
 def effective_sample_size(y: Any) -> EffectiveSampleSize:
     """Effective sample size of the bags, in labelled rows.
 
-    That many labelled rows would estimate differences between class means as precisely. No features
-    are needed: only the proportions and sizes of the bags count.
+    The number of labelled rows that estimate differences between class means as precisely. It depends
+    on the proportions and sizes of the bags only, not on features.
 
     Warns if labels of these instances would detect a difference of one standard deviation between
     two classes (test at 5%, power 80%) and the bags do not.

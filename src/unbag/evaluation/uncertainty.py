@@ -62,10 +62,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate, how far it may be off, and between which limits the truth lies.
+    """An estimate with its standard error, its interval and the assumption behind it.
 
-    Estimates by weights are unbiased and so may lie outside [0, 1]; they are kept and shown as
-    they are. Only limits are cut to what is possible, where they hold any of it.
+    Estimates by unmixing weights are unbiased, so they may lie outside [0, 1] and are not clipped.
+    Only limits are clipped to [0, 1].
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Estimate:
     low, high : float
         Limits of its interval.
     confidence_level : float
-        How often the interval should cover the true value.
+        Probability with which the interval should cover the true value.
     bounded : bool
         Whether the measure lies between 0 and 1.
     assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}

@@ -109,7 +109,7 @@ class BagShuffleSplit(_WholeBags):
     n_splits : int, default=10
         Number of splits.
     test_size : float, default=0.2
-        Share of the bags that is held out in each split.
+        Proportion of the bags that each split holds out.
     random_state : int, RandomState or None, default=None
         Source of randomness.
 

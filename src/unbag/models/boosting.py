@@ -41,16 +41,15 @@ class LLPBoostingClassifier(LogOddsClassifier):
     """Boosted trees trained from the class proportions of bags.
 
     Trees of LightGBM, grown by the gradient of the negative log-likelihood of the counts of bags
-    (:mod:`unbag.observations.count_likelihood`): each round computes how probable the classes of a
-    row are, given its score and the counts of its bag, and the next tree brings the scores nearer.
-    How many leaves a tree has and how many rounds there are is chosen by the likelihood of held-out
-    bags. Columns need not be scaled, values may be missing, and categories of a data frame are
-    taken as such.
+    (:mod:`unbag.observations.count_likelihood`): each round computes the posterior probabilities of
+    the labels given the scores and the counts, and the next tree moves the scores towards them. The
+    likelihood of held-out bags chooses the number of leaves and of rounds. Columns need no scaling,
+    values may be missing, and categories of a data frame are used as such.
 
     Trees are always added to a linear function of the columns of numbers, the mixed model
     `unbag.LLPClassifier` without a kernel, fitted to the same bags. Over 90 draws of tables the AUC
-    was higher by .0107 ± .0038 than with trees without a starting point: by .02 where bags are worth
-    up to 128 labelled rows, and lower by .0025 ± .0016 where they are worth more than 256
+    was higher by .0107 ± .0038 than with trees without a starting point: by .02 where the effective
+    sample size is at most 128 rows, and lower by .0025 ± .0016 where it exceeds 256
     (`boosted_choices` in benchmarks/HISTORY.md).
 
     Parameters
@@ -63,21 +62,20 @@ class LLPBoostingClassifier(LogOddsClassifier):
     learning_rate : float, default=0.4
         Shrinkage of each tree, at most 1.
     early_stopping_rounds : int, default=20
-        Trees of a number of leaves are given up if held-out bags gained nothing in so many rounds,
-        or too little to come up with others.
+        A number of leaves is given up if the likelihood of held-out bags has not improved for this many
+        rounds, or too slowly to reach the best.
     min_child_weight : float, default=5.0
-        Least curvature in a leaf, which is p(1 − p) summed over its rows: of rows that could be
-        either, four to a unit.
+        Least sum of p(1 − p) over the rows of a leaf; a row with p = 1/2 counts 1/4.
     reg_lambda : float, default=10.0
-        Added to the curvature of every leaf: the larger, the smaller the steps of small leaves.
+        L2 regularisation, added to the curvature of every leaf: shrinks the steps of small leaves.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and probabilities are for: that of all training bags together,
         equal shares, or a positive number for each class.
     cv : int, splitter, iterable of splits or None, default=10
         Folds that hold out every bag exactly once; an integer means so many of `unbag.BagKFold`,
-        or as many as there are bags. Scores are the mean of those by the trees of all folds, which
-        was more accurate than trees grown on all bags once more. With None nothing is chosen, and
-        trees are grown on all bags once.
+        or as many as there are bags. Scores are the mean over the trees of all folds, which was more
+        accurate than growing trees on all bags again. With None nothing is chosen, and trees are
+        grown on all bags once.
     params : dict, optional
         Further parameters of LightGBM, such as ``{"colsample_bytree": 0.5}``.
     n_jobs : int, optional
@@ -95,11 +93,11 @@ class LLPBoostingClassifier(LogOddsClassifier):
     class_prior_ : ndarray of shape (n_classes,)
         Class prior that scores and probabilities are for.
     empirical_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes among all training instances.
+        Class proportions among all training instances.
     num_leaves_ : int
-        The number of leaves that was best.
+        Chosen number of leaves.
     n_estimators_ : int
-        The number of rounds that was best; 0 if trees added nothing to what they start from.
+        Chosen number of rounds; 0 if trees do not improve on the linear function.
     booster_ : lightgbm.Booster or None
         The trees: those of all folds, each divided by the number of folds, so that their sum is what
         is added to the linear function. None if there are none.
@@ -116,16 +114,16 @@ class LLPBoostingClassifier(LogOddsClassifier):
         Numbers of rounds, and the mean negative log-likelihood of held-out bags per row after each.
         Empty with ``cv=None``.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the trees that did not see its bag, leaves and rounds chosen by
-        the other folds. None with ``cv=None``.
+        Out-of-fold scores: by trees of other bags, with leaves and rounds chosen by the other folds.
+        None with ``cv=None``.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each column in all that splits gained, beyond what trees were added to.
+        Part of the gain of all splits that is due to each column.
     categories_ : dict
         Categories of the columns that hold any, by the position of the column.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+        Defined only when X has feature names that are all strings.
 
     Examples
     --------

@@ -68,17 +68,17 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         bags per row), ``weight``, ``seconds``, and a ``note`` on one that was left out.
         ``pandas.DataFrame(model.leaderboard_)`` is a table of it.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each row by base models that did not see its bag, with weights by other folds.
+        Out-of-fold scores: by base models of other bags, with weights by other folds.
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes.
     class_prior_ : ndarray of shape (n_classes,)
         Class prior that scores and probabilities are for.
     empirical_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes among all training instances.
+        Class proportions among all training instances.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+        Defined only when X has feature names that are all strings.
 
     Examples
     --------

@@ -98,33 +98,34 @@ class LLPClassifier(LogOddsClassifier):
     The log-odds are a sum of terms: standardised columns of numbers, "indicators" (columns of 0 and
     1, which are not scaled), one random effect for each level of a category, and a smooth function
     of all columns. Each has a variance, chosen by the marginal likelihood of the counts of all bags;
-    a term that bags do not support nearly vanishes. Right under label shift and under covariate
-    shift. Tables may have missing values, and columns of any type; a sparse matrix makes one term.
+    a term that the bags do not support shrinks towards zero. Valid under label shift and under
+    covariate shift. Tables may have missing values and columns of any type; a sparse matrix is one
+    term.
 
     Parameters
     ----------
     kernel : {"auto", "rbf"} or None, default="auto"
-        Whether there is a kernel term. "auto": unless X is sparse.
+        Gaussian kernel term, or none. "auto" adds one unless X is sparse.
     n_landmarks : int, default=200
-        Rows that span the functions of the kernel term.
+        Number of landmarks (rows) of the Nyström approximation of the kernel.
     groups : mapping of str to list, list of list, or callable, optional
         Columns of numbers, by name or place, that are standardised and have a variance of their
         own; by default there are "numbers" and "indicators". A callable makes groups of the names.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and predictions are for; "empirical" is that of all bags together.
     bag_effect : {"auto"} or float, default="auto"
-        Variance τ² of a random intercept per bag, on the scale of log-odds (of several classes, of
-        one against another, if counts are exact); "auto" estimates it, and a dispersion beyond.
-        With a number there is no other dispersion; 0 disables it.
+        Variance τ² of a random intercept per bag, on the scale of log-odds; with several classes, of the
+        log-odds of one class against another, if counts are exact. "auto" estimates it, and the
+        remaining dispersion; a number fixes it, without dispersion; 0 disables it.
     variances : {"auto"} or mapping of str to float, default="auto"
-        Variances by the name of their term, to fix all of them.
+        "auto" estimates them; a mapping from the names of the terms fixes all of them.
     tol : float, default=1e-2
-        Converged when the log marginal likelihood has so small derivatives by log variances, and
-        a step would change the penalised log-likelihood by less than its square.
+        The fit has converged when derivatives of the log marginal likelihood with respect to log
+        variances are smaller, and a step changes the penalised log-likelihood by less than its square.
     max_iter : int, default=200
-        Iterations after which the fit is given up, with a ConvergenceWarning.
+        Largest number of iterations; a ConvergenceWarning says that it was reached.
     random_state : int, RandomState or None, default=0
-        Draws the landmarks.
+        Seed for the landmarks.
     device : str, optional
         Device of torch that holds the columns of all terms during the fit, such as "cuda".
 
@@ -134,9 +135,9 @@ class LLPClassifier(LogOddsClassifier):
         Name, columns, standard deviation, effective degrees of freedom and share of the variance
         of f of each term.
     coef_ : ndarray of shape (n_outputs, n_coefficients)
-        Coefficients of ``coef_names_``; those of columns of numbers in units of the table.
+        Coefficients, in the order of ``coef_names_``; those of numeric columns in units of the table.
     coef_names_ : list of str
-        What the coefficients belong to: columns, levels, features of the kernel.
+        Names of the coefficients: columns, levels, features of the kernel.
     intercept_ : ndarray of shape (n_outputs,)
         Constant of the scores, at ``class_prior_``.
     covariance_ : ndarray of shape (n_outputs · (1 + n_coefficients),) * 2
@@ -145,11 +146,11 @@ class LLPClassifier(LogOddsClassifier):
     n_informative_bags_ : float
         Number of equally weighted bags that carry as much information; degrees of freedom of intervals.
     log_marginal_likelihood_ : float
-        Laplace's approximation; compares models of the same bags.
+        Laplace approximation; compares models of the same bags.
     dispersion_ : float
-        By how much the variance of scores of bags exceeds what the model says; at least 1.
+        Dispersion φ: the variance of the scores of bags over that expected by the model; at least 1.
     bag_effect_ : float
-        τ², the variance of random intercepts of bags; of several classes, of the log-odds of one
+        Variance τ² of the random intercepts of bags; with several classes, of the log-odds of one class
         against another.
     function_ : FittedFunction
         The fitted function: its encoder, its terms and their coefficients.
@@ -158,7 +159,7 @@ class LLPClassifier(LogOddsClassifier):
     class_prior_ : ndarray of shape (n_classes,)
         The prior that scores are for.
     empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together.
+        Class proportions in all bags together.
     n_iter_ : int
         Number of iterations.
     converged_ : bool
@@ -166,7 +167,7 @@ class LLPClassifier(LogOddsClassifier):
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+        Defined only when X has feature names that are all strings.
 
     See Also
     --------

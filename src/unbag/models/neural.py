@@ -50,7 +50,7 @@ _ONE_FIT_AT_A_TIME = threading.RLock()
 
 
 class LLPNeuralClassifier(LogOddsClassifier):
-    """A neural network trained from bags.
+    """Neural network trained from the class counts of bags.
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ class LLPNeuralClassifier(LogOddsClassifier):
         Class prior that scores and probabilities are for: that of all training bags together,
         equal shares, or a number for each class.
     max_epochs : int, default=200
-        Epochs after which training ends in any case.
+        Largest number of epochs.
     batch_size : int, default=1024
-        Most rows of a batch. Larger bags are taken in parts, which only takes longer.
+        Most rows of a batch. A larger bag is processed in chunks, with the same gradient.
     lr : float, default=5e-3
         Step size of AdamW.
     weight_decay : float, default=1e-3
@@ -81,10 +81,10 @@ class LLPNeuralClassifier(LogOddsClassifier):
         Fraction of the bags to hold out for early stopping; 0 for none, and none where that would be
         one bag.
     patience : int, default=20
-        Epochs without a better loss of the held-out bags after which to stop. The weights of the
-        best epoch are kept.
+        Training stops after this many epochs without a lower loss on held-out bags. The weights of
+        the best epoch are kept.
     tol : float, default=1e-4
-        By how much a loss must be smaller to be better.
+        Least decrease of the loss that counts as an improvement.
     ema_decay : float, optional
         Decay of an exponential moving average of the weights, a step, such as 0.99; the averaged
         weights are then validated and kept.
@@ -97,7 +97,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
     device : str, optional
         Device of torch, such as ``"cuda"``.
     random_state : int, RandomState or None, default=0
-        Same number, same model, on one machine and device.
+        Seed; the same seed gives the same model on one machine and device.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
     class_prior_ : ndarray of shape (n_classes,)
         Class prior that scores and probabilities are for.
     empirical_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes among all training instances.
+        Class proportions among all training instances.
     condition_on_total_ : bool
         Whether counts were conditioned on the sum of those of a batch.
     training_shares_ : ndarray of shape (n_classes,)
@@ -122,7 +122,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+        Defined only when X has feature names that are all strings.
 
     Examples
     --------

@@ -28,10 +28,10 @@ _FAR = 2.5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelShiftDisplay(Display):
-    """Means of bags against what their proportions lead one to expect.
+    """Bag means of a column against those expected under label shift.
 
-    Values are replaced by their ranks in percent, as the test does. If instances of a class are
-    distributed alike in all bags, the means lie on a line in the proportions, up to random variation.
+    Values are replaced by their ranks in percent, as the test does. Under label shift,
+    the means are linear in the proportions, up to random variation.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class LabelShiftDisplay(Display):
     mean : ndarray of shape (n_bags,)
         Mean rank in percent.
     expected : ndarray of shape (n_bags,)
-        What is expected.
+        Mean rank expected under label shift.
     error : ndarray of shape (n_bags,)
         Standard error of the mean.
     suspicious : ndarray of bool, shape (n_bags,)
-        Bags that stand out by the test, and are far off in this column.
+        Bags that the test names, and that deviate in this column.
     n_classes : int
         Number of classes.
     test : LabelShiftTest

@@ -59,7 +59,7 @@ class Report(Page):
     estimator : classifier
         Fitted to all bags.
     evaluation : Evaluation
-        How good it is on bags that it did not see.
+        Its estimated accuracy on held-out bags.
     displays : dict of str to display
         The pictures, each with its ``plot()`` and ``frame()``.
     sections : tuple of Section
@@ -85,12 +85,12 @@ def model_report(
     feature_names: ArrayLike | None = None,
     **options: Any,
 ) -> Report:
-    """Fit a classifier, and report from bags alone how good it is and how far to trust that.
+    """Fit a classifier, and report its estimated accuracy, the checks behind it, and its columns.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        Fitted to all bags if it is not yet; a clone is, so that yours stays as it is.
+        If it is not fitted yet, a clone is fitted to all bags.
     X : array, sparse matrix or data frame with n_instances rows
         The instances.
     y : structured array from `unbag.bag_target`, or plain labels
@@ -102,7 +102,7 @@ def model_report(
     path : str or path, optional
         Where to write the page.
     labels : array-like of shape (n_instances,), optional
-        True labels, if they are known after all; shown for comparison and used for nothing else.
+        True labels, if known; shown for comparison and used for nothing else.
     feature_names : sequence of str, optional
         Names of the columns of X, if that is not a data frame.
     **options

@@ -309,11 +309,11 @@ def text_columns(frame: Any) -> list[str]:
 def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTransformer:
     """Make a transformer of numbers, categories, times and free text to features.
 
-    Numbers get the median of their column, with a column that says where; infinite values count
-    as missing, truth values as 0 and 1, times as seconds and, where a table lasts long enough, as
-    the time of day, week and year (`DatetimeFeatures`). Other missing values are a category of
-    their own. Categories that were not seen in training become zeros; those in fewer than five
-    rows are taken together. Columns of free text become tf-idf weights of their words (`TfidfText`). Tables
+    Missing and infinite numbers are replaced by the median of their column, with an indicator column.
+    Booleans become 0 and 1. Times become seconds and, if the data span at least two periods of each,
+    the time of day, week and year (`DatetimeFeatures`). Other missing values are a category of their
+    own. Categories that were not in the training rows become zeros; those in fewer than five rows
+    share one. Columns of free text become tf-idf weights of their words (`TfidfText`). Tables
     may be of pandas or polars. Features of which fewer than a tenth are not zero, as with words or
     columns of many categories, are a sparse matrix.
 

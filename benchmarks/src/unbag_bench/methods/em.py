@@ -108,7 +108,7 @@ class EMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         The inner classifier, fitted to all bags. Its probabilities are those at
         ``empirical_prior_``.
     empirical_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes among all training instances.
+        Class proportions among all training instances.
     class_prior_ : ndarray of shape (n_classes,)
         Class prior that scores and probabilities are for.
     log_likelihood_path_ : ndarray of shape (n_iter_,)
@@ -125,7 +125,7 @@ class EMClassifier(MetaEstimatorMixin, LogOddsClassifier):
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+        Defined only when X has feature names that are all strings.
 
     Notes
     -----
