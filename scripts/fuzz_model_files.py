@@ -152,34 +152,33 @@ def plain_function(model: Any, rows: Any) -> np.ndarray:
         features = np.zeros(f.theta.shape[1])
         features[0] = 1.0
         for term, place in zip(f.terms, f.columns, strict=True):
-            own = vars(term)
             if isinstance(term, CategoryTerm):
                 phi = np.zeros(len(term.names))
-                if codes[own["_place"]] >= 0:
-                    phi[codes[own["_place"]]] = 1.0
+                if codes[term.place] >= 0:
+                    phi[codes[term.place]] = 1.0
             elif isinstance(term, KernelTerm):
                 point = np.concatenate(
-                    [np.zeros(0), *(standard(vars(one), values) for one in own["_numbers"])]
+                    [np.zeros(0), *(standard(one, values) for one in term.numbers)]
                 )
-                gamma, near = own["_gamma"], []
-                for landmark, code in zip(own["_landmarks"], own["_codes"], strict=True):
+                gamma, near = term.gamma, []
+                for landmark, code in zip(term.landmarks, term.codes, strict=True):
                     differ = sum(a != b for a, b in zip(codes, code, strict=True))
                     near.append(np.exp(-gamma * (((point - landmark) ** 2).sum() + 2 * differ)))
-                phi = np.array(near) @ own["_transform"] - own["_mean"]
+                phi = np.array(near) @ term.transform - term.mean
             else:
-                phi = standard(own, values, scaled=own["_scaled"])
+                phi = standard(term, values)
             features[place] = phi
         found[i] = f.theta @ features + f.offset
     return found
 
 
-def standard(term: dict[str, Any], values: np.ndarray, scaled: bool = True) -> np.ndarray:
+def standard(term: Any, values: np.ndarray) -> np.ndarray:
     """Columns of a term for one row."""
-    own = [values[place] for place in term["places"]]
-    marks = [float(np.isnan(own[i])) for i in term["_gappy"]]
-    filled = [m if np.isnan(v) else v for v, m in zip(own, term["_means"], strict=False)]
-    found = np.array(filled + marks) - term["_means"]
-    return found / term["_scales"] if scaled else found
+    own = [values[place] for place in term.places]
+    marks = [float(np.isnan(own[i])) for i in term.missing_columns]
+    filled = [m if np.isnan(v) else v for v, m in zip(own, term.means, strict=False)]
+    found = np.array(filled + marks) - term.means
+    return found / term.scales
 
 
 def plain_trees(model: Any, rows: np.ndarray) -> np.ndarray:

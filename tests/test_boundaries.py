@@ -59,6 +59,9 @@ def used(tree):
             yield from (part for part in parts if PRIVATE.fullmatch(part))
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             yield from [node.attr] if PRIVATE.fullmatch(node.attr) else []
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # of vars(...)["_name"] and the like, or in a list of names
+            yield from filter(PRIVATE.fullmatch, re.split(r"[\s:]", node.value))
 
 
 def test_no_private_name_is_used_across_packages():

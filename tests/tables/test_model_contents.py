@@ -102,7 +102,7 @@ def parts():
 
 
 def forged_vocabulary(mixed, _):
-    mixed[0]._words[0].vectorizers_[0].vocabulary_["red"] = 10**9
+    mixed[0].words_[0].vectorizers_[0].vocabulary_["red"] = 10**9
 
 
 def forged_codes(_, encoded):
@@ -122,11 +122,11 @@ def forged_scores(mixed, _):
 
 
 def forged_means(mixed, _):
-    mixed[-1]._terms[0]._means = mixed[-1]._terms[0]._means[:1]
+    mixed[-1]._terms[0].means = mixed[-1]._terms[0].means[:1]
 
 
 def forged_places(mixed, _):
-    mixed[-1]._encoder._numbers[0] = 1
+    mixed[-1]._encoder.number_places[0] = 1
 
 
 def forged_gaps(_, encoded):
@@ -138,7 +138,7 @@ def forged_prior(mixed, _):
 
 
 def forged_objects(mixed, _):
-    mixed[-1]._terms[0]._means = mixed[-1]._terms[0]._means.astype(object)
+    mixed[-1]._terms[0].means = mixed[-1]._terms[0].means.astype(object)
 
 
 def forged_without(mixed, _):
@@ -174,11 +174,11 @@ FORGERIES = {
     forged_columns: "another number of columns than categories",
     forged_levels: "terms do not fit its columns or coefficients",
     forged_scores: "not finite",
-    forged_means: "a NumberTerm whose _means does not fit",
+    forged_means: "a NumberTerm whose means does not fit",
     forged_places: "terms do not fit its columns or coefficients",
     forged_gaps: "missing_columns_ leads nowhere",
     forged_prior: "class_prior_ does not add up to 1",
-    forged_objects: "_means holds more than numbers",
+    forged_objects: "whose means holds more than numbers",
     forged_without: "without tol",
     forged_method: "decision_function is not a method",
     forged_type: "dtype='U1000000000'",

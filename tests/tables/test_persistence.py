@@ -452,9 +452,9 @@ class TestForeignAndDamagedFiles:
     def test_kernel_models_keep_rows(self, tmp_path):
         model = LLPClassifier(n_landmarks=10).fit(BINARY.X, BINARY.y)
         found = load_model(save_model(model, tmp_path / "m.unbag")).model
-        kept = next(vars(t) for t in found.function_.terms if isinstance(t, KernelTerm))
-        (numbers,) = kept["_numbers"]
-        rows = kept["_landmarks"] * vars(numbers)["_scales"] + vars(numbers)["_means"]
+        kept = next(t for t in found.function_.terms if isinstance(t, KernelTerm))
+        (numbers,) = kept.numbers
+        rows = kept.landmarks * numbers.scales + numbers.means
         distance = np.abs(rows[:, None] - BINARY.X[None]).max(axis=2)
         assert distance.min(axis=1).max() < 1e-9
 

@@ -59,41 +59,41 @@ class MixedFeatures(TableTransformer):
         super().fit(X)
         if "multiplicity" in fields_of(y):
             times = y["multiplicity"]
-            self.levels_ = [_common_levels(_levels(X, name), times) for name in self._categories]
+            self.levels_ = [_common_levels(_levels(X, name), times) for name in self.categories_]
         return self
 
     def transform(self, X: Any) -> Any:
         """Turn the columns that were there in `fit` into a frame; others are ignored."""
         check_is_fitted(self)
-        if set(self._columns) <= set(X.columns):
-            X = X[self._columns]
+        if set(self.columns_) <= set(X.columns):
+            X = X[self.columns_]
         return super().transform(X)
 
     def _fit(self, X: Any) -> None:
         """Learn what columns hold, the levels of categories, and the components of text."""
-        self._columns = list(X.columns)
-        self._numbers, self._categories = number_columns(X), category_columns(X)
-        self._times, self._texts = datetime_columns(X), text_columns(X)
-        self.kinds_: list[str] = [column_type(as_pandas(X, name)) for name in self._numbers]
-        self.levels_ = [_common_levels(_levels(X, name)) for name in self._categories]
-        self._periods = [DatetimeFeatures().fit(X[[name]]) for name in self._times]
-        self._words = [TfidfText().fit(X[[name]]) for name in self._texts]
-        self._components = [
+        self.columns_ = list(X.columns)
+        self.numbers_, self.categories_ = number_columns(X), category_columns(X)
+        self.times_, self.texts_ = datetime_columns(X), text_columns(X)
+        self.kinds_: list[str] = [column_type(as_pandas(X, name)) for name in self.numbers_]
+        self.levels_ = [_common_levels(_levels(X, name)) for name in self.categories_]
+        self.periods_ = [DatetimeFeatures().fit(X[[name]]) for name in self.times_]
+        self.words_ = [TfidfText().fit(X[[name]]) for name in self.texts_]
+        self.components_ = [
             _components(words.transform(X[[name]]))
-            for name, words in zip(self._texts, self._words, strict=True)
+            for name, words in zip(self.texts_, self.words_, strict=True)
         ]
 
     def _transform(self, X: Any) -> Any:
         """Give numbers, components of text, and then categories."""
         import pandas as pd
 
-        columns = [finite_floats(X, *each) for each in zip(self._numbers, self.kinds_, strict=True)]
-        for name, periods in zip(self._times, self._periods, strict=True):
+        columns = [finite_floats(X, *each) for each in zip(self.numbers_, self.kinds_, strict=True)]
+        for name, periods in zip(self.times_, self.periods_, strict=True):
             columns += list(periods.transform(X[[name]]).T)
-        for name, words, svd in zip(self._texts, self._words, self._components, strict=True):
+        for name, words, svd in zip(self.texts_, self.words_, self.components_, strict=True):
             if svd is not None:
                 columns += list(svd.transform(words.transform(X[[name]])).T)
-        for name, levels in zip(self._categories, self.levels_, strict=True):
+        for name, levels in zip(self.categories_, self.levels_, strict=True):
             text = _levels(X, name)
             columns.append(text if levels is None else text.where(text.isin(levels), RARE))
         values = map(np.asarray, columns)
@@ -102,12 +102,12 @@ class MixedFeatures(TableTransformer):
         return frame.set_axis(self._names_out(), axis=1)
 
     def _names_out(self) -> list[str]:
-        names = list(map(str, self._numbers))
-        names += [part for periods in self._periods for part in periods.get_feature_names_out()]
-        for name, svd in zip(self._texts, self._components, strict=True):
+        names = list(map(str, self.numbers_))
+        names += [part for periods in self.periods_ for part in periods.get_feature_names_out()]
+        for name, svd in zip(self.texts_, self.components_, strict=True):
             n = 0 if svd is None else len(svd.components_)
             names += [f"{name} (text {i + 1})" for i in range(n)]
-        return names + list(map(str, self._categories))
+        return names + list(map(str, self.categories_))
 
 
 def text_groups(names: list[str]) -> dict[str, list[int]]:

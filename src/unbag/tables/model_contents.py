@@ -82,14 +82,14 @@ _SETTINGS: dict[str, tuple[Any, ...]] = {
 # Lengths of what parts of this package have learnt: what has the same letter has the same length, and
 # "g<p" are g positions below p.
 _SHAPES = {
-    "NumberTerm": "places:p columns:p _gappy:g<p _means:p+g _scales:p+g names:p+g",
-    "KernelTerm": "_landmarks:m,d _codes:m,c _transform:m,k _mean:k names:k",
+    "NumberTerm": "places:p columns:p missing_columns:g<p means:p+g scales:p+g names:p+g",
+    "KernelTerm": "landmarks:m,d codes:m,c transform:m,k mean:k names:k",
     "NumericFeatures": "feature_names_in_:n kinds_:n medians_:n missing_columns_:g<n means_:n+g "
     "scales_:n+g",
     "DatetimeFeatures": "feature_names_in_:n periods_:n",
     "TfidfText": "feature_names_in_:n vectorizers_:n",
-    "MixedFeatures": "_numbers:n kinds_:n _categories:c levels_:c _times:t _periods:t _texts:s "
-    "_words:s _components:s",
+    "MixedFeatures": "numbers_:n kinds_:n categories_:c levels_:c times_:t periods_:t texts_:s "
+    "words_:s components_:s",
     "LLPBoostingClassifier": "start_coef_:o,f start_intercept_:o start_fill_:f classes_:k "
     "class_prior_:k empirical_prior_:k",
     "LLPEnsembleClassifier": "estimators_:e weights_:e",
@@ -198,7 +198,7 @@ def _check_part(part: Any) -> None:
         _check_vocabulary(part)
     elif isinstance(part, OneHotEncoder):
         _check_codes(part)
-    elif isinstance(part, LLPClassifier) and hasattr(part, "_terms"):
+    elif isinstance(part, LLPClassifier) and hasattr(part, "classes_"):
         _check_mixed(part)
     elif hasattr(part, "weights_") and hasattr(part, "hidden"):
         _check_network(part)
@@ -278,7 +278,7 @@ def _check_mixed(model: LLPClassifier) -> None:
     """Terms of a mixed model fit its table and its coefficients."""
     f = model.function_
     encoder, (n_outputs, n_columns) = f.encoder, f.theta.shape
-    numbers, categories = vars(encoder)["_numbers"], vars(encoder)["_categories"]
+    numbers, categories = encoder.number_places, encoder.category_places
     columns, n = layout(f.terms)
     names = getattr(model, "feature_names_in_", [f"x{i}" for i in range(model.n_features_in_)])
     places = [
@@ -296,19 +296,18 @@ def _check_mixed(model: LLPClassifier) -> None:
         f.theta.dtype.kind == f.offset.dtype.kind == "f",
     ]
     for term in f.terms:
-        own = vars(term)
-        of_numbers = own["_numbers"] if isinstance(term, KernelTerm) else [term]
+        of_numbers = term.numbers if isinstance(term, KernelTerm) else [term]
         taken = [one.places for one in of_numbers if isinstance(one, NumberTerm)]
         fits += [bool(((at >= 0) & (at < len(numbers))).all()) for at in taken]
         if isinstance(term, CategoryTerm):
-            fits.append(0 <= own["_place"] < len(categories))
-            fits.append(len(encoder.levels[own["_place"]]) == len(term.names))
+            fits.append(0 <= term.place < len(categories))
+            fits.append(len(encoder.levels[term.place]) == len(term.names))
         elif isinstance(term, SparseTerm):
-            fits.append(len(term.names) == len(numbers) and own["_scale"] > 0)
+            fits.append(len(term.names) == len(numbers) and term.scale > 0)
         elif isinstance(term, KernelTerm):
-            width = sum(len(vars(one)["_means"]) for one in own["_numbers"])
-            fits.append(own["_landmarks"].shape[1] == width and own["_gamma"] > 0)
-            fits.append(own["_codes"].shape[1] == len(categories))
+            width = sum(len(one.means) for one in term.numbers)
+            fits.append(term.landmarks.shape[1] == width and term.gamma > 0)
+            fits.append(term.codes.shape[1] == len(categories))
     if not all(fits):
         raise ValueError("it has a mixed model whose terms do not fit its columns or coefficients")
 

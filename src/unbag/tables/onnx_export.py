@@ -204,10 +204,10 @@ def _mixed(model: Any, graph: Graph, rows: Rows) -> str:
         if isinstance(term, CategoryTerm):
             # levels that training did not have come last, and add nothing
             table = graph.constant(np.vstack([weights, np.zeros((1, len(theta)))]))
-            code = graph.node("Squeeze", codes[vars(term)["_place"]], graph.constant([1]))
+            code = graph.node("Squeeze", codes[term.place], graph.constant([1]))
             parts.append(graph.node("Gather", table, code, axis=0))
         else:
-            matrix = _TERMS[type(term)](vars(term), graph, rows.numbers, codes)
+            matrix = _TERMS[type(term)](term, graph, rows.numbers, codes)
             parts.append(graph.node("MatMul", matrix, graph.constant(weights)))
     return graph.node("Sum", *parts, graph.constant(theta[:, 0] + f.offset))
 
@@ -226,37 +226,37 @@ def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
     return found
 
 
-def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
-    places, means = term["places"], term["_means"]
-    values = graph.node("Gather", X, graph.constant(places), axis=1)
-    return standardised(graph, values, means[: len(places)], term["_gappy"], means, term["_scales"])
+def _number_term(term: NumberTerm, graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
+    values = graph.node("Gather", X, graph.constant(term.places), axis=1)
+    fills = term.means[: len(term.places)]
+    return standardised(graph, values, fills, term.missing_columns, term.means, term.scales)
 
 
-def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
-    return graph.node("Div", X, graph.constant(float(term["_scale"])))
+def _sparse_term(term: SparseTerm, graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
+    return graph.node("Div", X, graph.constant(float(term.scale)))
 
 
-def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:
+def _kernel_term(term: KernelTerm, graph: Graph, X: str, codes: list[str]) -> str:
     """K(x, landmarks) T − m, with the Gaussian kernel of numbers and of categories."""
-    gamma, factors = term["_gamma"], []
-    if term["_numbers"]:
-        found = [_number_term(vars(one), graph, X, codes) for one in term["_numbers"]]
-        points, Z = graph.together(found), term["_landmarks"]
+    gamma, factors = term.gamma, []
+    if term.numbers:
+        found = [_number_term(one, graph, X, codes) for one in term.numbers]
+        points, Z = graph.together(found), term.landmarks
         product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
         ones = graph.constant(np.full((Z.shape[1], 1), gamma))
         own = graph.node("MatMul", graph.node("Mul", points, points), ones)
         others = graph.constant(gamma * (Z**2).sum(axis=1))
         exponent = graph.node("Sub", graph.node("Sub", product, own), others)
         factors.append(graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0))))
-    for code, landmarks in zip(codes, term["_codes"].T, strict=True):
+    for code, landmarks in zip(codes, term.codes.T, strict=True):
         same = graph.node("Equal", code, graph.constant(landmarks[None]))
         one, other = graph.constant(1.0), graph.constant(float(np.exp(-2.0 * gamma)))
         factors.append(graph.node("Where", same, one, other))
     block = factors[0]
     for factor in factors[1:]:
         block = graph.node("Mul", block, factor)
-    features = graph.node("MatMul", block, graph.constant(term["_transform"]))
-    return graph.node("Sub", features, graph.constant(term["_mean"]))
+    features = graph.node("MatMul", block, graph.constant(term.transform))
+    return graph.node("Sub", features, graph.constant(term.mean))
 
 
 _TERMS: dict[type[Term], Callable[..., str]] = {

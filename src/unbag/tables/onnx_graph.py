@@ -183,12 +183,11 @@ def _datetimes(step: DatetimeFeatures, graph: Graph, rows: Rows) -> Rows:
 
 def _mixed_features(step: MixedFeatures, graph: Graph, columns: dict[str, Rows]) -> Rows:
     """Numbers and places of times in periods; categories, of which what is rare or new has one name."""
-    own = vars(step)
-    refuse_text(own["_texts"])
-    parts = [_column(columns, name) for name in own["_numbers"]]
-    for name, periods in zip(own["_times"], own["_periods"], strict=True):
+    refuse_text(step.texts_)
+    parts = [_column(columns, name) for name in step.numbers_]
+    for name, periods in zip(step.times_, step.periods_, strict=True):
         parts.append(_datetimes(periods, graph, _column(columns, name)))
-    for name, levels in zip(own["_categories"], step.levels_, strict=True):
+    for name, levels in zip(step.categories_, step.levels_, strict=True):
         text = _column(columns, name).texts
         if levels is not None:
             known = {level: level for level in levels}

@@ -184,15 +184,14 @@ class _Table:
         self.numbers = [self.sql.column(str(n), kinds.get(str(n), "number")) for n in names]
 
     def _take_mixed(self, step: MixedFeatures) -> None:
-        own = vars(step)
-        refuse_text(own["_texts"])
-        kinds = zip(own["_numbers"], step.kinds_, strict=True)
+        refuse_text(step.texts_)
+        kinds = zip(step.numbers_, step.kinds_, strict=True)
         self.numbers = [self.sql.column(str(name), kind) for name, kind in kinds]
-        for name, periods in zip(own["_times"], own["_periods"], strict=True):
+        for name, periods in zip(step.times_, step.periods_, strict=True):
             self.numbers += self._circles(periods, [name])
         self.categories = [
             self.sql.category(str(name), levels)
-            for name, levels in zip(own["_categories"], step.levels_, strict=True)
+            for name, levels in zip(step.categories_, step.levels_, strict=True)
         ]
 
     def _take_parts(self, steps: ColumnTransformer) -> None:
@@ -279,26 +278,25 @@ def _mixed(model: Any, table: _Table, contrast: Floats) -> str:
     for term, place in zip(f.terms, f.columns, strict=True):
         beta = theta[place]
         if isinstance(term, CategoryTerm):
-            column = vars(term)["_place"]
+            column = term.place
             levels = f.encoder.levels[column]
             parts.append(table.categories[column].weights(dict(zip(levels, beta, strict=True))))
         elif isinstance(term, NumberTerm):
-            parts += _number_term(vars(term), table, beta)
+            parts += _number_term(term, table, beta)
         elif isinstance(term, SparseTerm):
-            slopes = beta / vars(term)["_scale"]
+            slopes = beta / term.scale
             pairs = zip(table.numbers, slopes, strict=True)
             parts += [feature.linear(slope, 0.0) for feature, slope in pairs]
         elif isinstance(term, KernelTerm):
-            parts += _kernel_term(vars(term), f.encoder.levels, table, beta)
+            parts += _kernel_term(term, f.encoder.levels, table, beta)
         else:
             raise ValueError(f"The term {term.name!r} cannot be written as SQL.")
     return total(parts)
 
 
-def _number_term(term: dict[str, Any], table: _Table, beta: Floats) -> list[str]:
-    places, means = term["places"], term["_means"]
-    slopes = beta / term["_scales"]
-    missing = {int(column): len(places) + i for i, column in enumerate(term["_gappy"])}
+def _number_term(term: NumberTerm, table: _Table, beta: Floats) -> list[str]:
+    places, means, slopes = term.places, term.means, beta / term.scales
+    missing = {int(column): len(places) + i for i, column in enumerate(term.missing_columns)}
     parts = []
     for i, place in enumerate(places):
         gap = known = 0.0
@@ -310,17 +308,16 @@ def _number_term(term: dict[str, Any], table: _Table, beta: Floats) -> list[str]
 
 
 def _kernel_term(
-    term: dict[str, Any], levels: list[list[str]], table: _Table, beta: Floats
+    term: KernelTerm, levels: list[list[str]], table: _Table, beta: Floats
 ) -> list[str]:
     """Σ_l c_l exp(−γ|x − z_l|²) − m, where two categories that differ are at a distance of 2."""
-    gamma, weights = term["_gamma"], term["_transform"] @ beta
-    found = [literal(-(term["_mean"] @ beta))]
-    numbers = [vars(one) for one in term["_numbers"]]
-    for weight, landmark, codes in zip(weights, term["_landmarks"], term["_codes"], strict=True):
+    gamma, weights = term.gamma, term.transform @ beta
+    found = [literal(-(term.mean @ beta))]
+    for weight, landmark, codes in zip(weights, term.landmarks, term.codes, strict=True):
         parts, start = [], 0
-        for one in numbers:
-            places, means, scales = one["places"], one["_means"], one["_scales"]
-            missing = {int(column): len(places) + i for i, column in enumerate(one["_gappy"])}
+        for one in term.numbers:
+            places, means, scales = one.places, one.means, one.scales
+            missing = {int(column): len(places) + i for i, column in enumerate(one.missing_columns)}
             z = landmark[start : start + len(means)]
             start += len(means)
             for i, place in enumerate(places):

@@ -27,14 +27,14 @@ class CategoryTerm(Term):
     def __init__(self, column: str, place: int, levels: list[str]) -> None:
         self.name, self.columns = column, [column]
         self.names = [f"{column}_{level}" for level in levels]
-        self._place = place
+        self.place = place
 
     def fit(self, rows: TrainingRows) -> None:
         """There is nothing to learn: the encoder knows the levels."""
 
     def matrix(self, rows: EncodedRows) -> Any:
         """One-hot codes."""
-        codes = rows.codes[:, self._place]
+        codes = rows.codes[:, self.place]
         known = codes >= 0
         start = np.concatenate([[0], np.cumsum(known)])
         shape = (len(codes), self.n_coefficients)

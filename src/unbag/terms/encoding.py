@@ -168,6 +168,8 @@ class TableEncoder:
     Attributes
     ----------
     number_names, category_names : list of str
+    number_places, category_places : list of int
+        Which columns of the table these are.
     levels : list of list of str
         The levels of each category, in alphabetical order.
 
@@ -184,6 +186,8 @@ class TableEncoder:
 
     number_names: list[str]
     category_names: list[str]
+    number_places: list[int]
+    category_places: list[int]
     levels: list[list[str]]
 
     def fit(self, X: Any) -> TableEncoder:
@@ -192,15 +196,15 @@ class TableEncoder:
         if frame is None:
             self.number_names = [f"x{i}" for i in range(X.shape[1])]
             self.category_names, self.levels = [], []
-            self._numbers, self._categories = list(range(X.shape[1])), []
+            self.number_places, self.category_places = list(range(X.shape[1])), []
             return self
         names = [str(name) for name in frame.columns]
         columns = list(frame.iter_columns())
-        self._categories = [i for i, column in enumerate(columns) if _is_category(column)]
-        self._numbers = [i for i in range(len(columns)) if i not in set(self._categories)]
-        self.number_names = [names[i] for i in self._numbers]
-        self.category_names = [names[i] for i in self._categories]
-        self.levels = [sorted(set(_texts(columns[i]))) for i in self._categories]
+        self.category_places = [i for i, column in enumerate(columns) if _is_category(column)]
+        self.number_places = [i for i in range(len(columns)) if i not in set(self.category_places)]
+        self.number_names = [names[i] for i in self.number_places]
+        self.category_names = [names[i] for i in self.category_places]
+        self.levels = [sorted(set(_texts(columns[i]))) for i in self.category_places]
         return self
 
     @classmethod
@@ -226,18 +230,18 @@ class TableEncoder:
             numbers = X.tocsr() if is_sparse(X) else X
             return EncodedRows(numbers, np.empty((X.shape[0], 0), dtype=np.int32))
         columns = list(frame.iter_columns())
-        numbers = np.empty((len(frame), len(self._numbers)))
-        for j, place in enumerate(self._numbers):
+        numbers = np.empty((len(frame), len(self.number_places)))
+        for j, place in enumerate(self.number_places):
             numbers[:, j] = _numbers(columns[place])
-        codes = np.empty((len(frame), len(self._categories)), dtype=np.int32)
-        for j, place in enumerate(self._categories):
+        codes = np.empty((len(frame), len(self.category_places)), dtype=np.int32)
+        for j, place in enumerate(self.category_places):
             code = {level: i for i, level in enumerate(self.levels[j])}
             codes[:, j] = [code.get(text, -1) for text in _texts(columns[place])]
         return EncodedRows(numbers, codes)
 
     def check_array(self, X: Any) -> None:
         """Refuse arrays where columns are categories."""
-        if self._categories:
+        if self.category_places:
             raise ValueError(
                 f"The model was fitted to a data frame with the categories {self.category_names}, "
                 f"and cannot be applied to a {type(X).__name__}."

@@ -53,7 +53,7 @@ class KernelTerm(Term):
     ) -> None:
         self.name = "kernel"
         self.columns = [name for term in numbers for name in term.columns] + categories
-        self._numbers, self._m, self._random_state = numbers, n_landmarks, random_state
+        self.numbers, self._m, self._random_state = numbers, n_landmarks, random_state
 
     def fit(self, rows: TrainingRows) -> None:
         """Choose landmarks, and learn the mean and the principal axes of the features."""
@@ -66,15 +66,15 @@ class KernelTerm(Term):
         mixed = np.concatenate([points, *self._one_hot(some)], axis=1)
         _, chosen = kmeans_plusplus(mixed, m, random_state=rng, n_local_trials=1)
         chosen = np.sort(chosen)
-        self._landmarks, self._codes = points[chosen], some.codes[chosen]
+        self.landmarks, self.codes = points[chosen], some.codes[chosen]
         squared = 2.0 * mixed.var(axis=0).sum()
-        self._gamma = float(1.0 / squared) if squared > 0 else 1.0
+        self.gamma = float(1.0 / squared) if squared > 0 else 1.0
         K = self._to_landmarks(some[chosen])
         values, vectors = np.linalg.eigh(K)
         sound = values > _ROUNDING * values[-1]
         root = vectors[:, sound] / np.sqrt(values[sound])
         features = self._to_landmarks(some) @ root
-        self._mean = features.mean(axis=0)
+        self.mean = features.mean(axis=0)
         values, axes = np.linalg.eigh(np.cov(features.T, bias=True).reshape(2 * (len(root.T),)))
         values = np.maximum(values, 0.0)
         total = values.sum()
@@ -82,16 +82,16 @@ class KernelTerm(Term):
         if not kept.any():
             kept[-1] = True
         axes = axes[:, kept][:, ::-1] / np.sqrt(total if total > 0 else 1.0)
-        self._transform, self._mean = root @ axes, self._mean @ axes
+        self.transform, self.mean = root @ axes, self.mean @ axes
         self.names = [f"kernel_{k}" for k in range(axes.shape[1])]
 
     def matrix(self, rows: EncodedRows) -> Floats:
         """Features of the rows."""
-        return self._to_landmarks(rows) @ self._transform - self._mean
+        return self._to_landmarks(rows) @ self.transform - self.mean
 
     def _points(self, rows: EncodedRows) -> Floats:
         empty = np.empty((len(rows), 0))
-        return np.concatenate([empty, *(term.matrix(rows) for term in self._numbers)], axis=1)
+        return np.concatenate([empty, *(term.matrix(rows) for term in self.numbers)], axis=1)
 
     def _one_hot(self, rows: EncodedRows) -> list[Floats]:
         tables = []
@@ -101,7 +101,7 @@ class KernelTerm(Term):
         return tables
 
     def _to_landmarks(self, rows: EncodedRows) -> Floats:
-        X, Z, gamma = self._points(rows), self._landmarks, self._gamma
+        X, Z, gamma = self._points(rows), self.landmarks, self.gamma
         block = X @ Z.T
         block *= 2 * gamma
         block -= gamma * np.sum(X * X, axis=1)[:, None]
@@ -109,6 +109,6 @@ class KernelTerm(Term):
         # rounding can make a tiny squared distance negative
         block = np.exp(np.minimum(block, 0.0))
         same = np.exp(-2.0 * gamma)
-        for own, other in zip(rows.codes.T, self._codes.T, strict=True):
+        for own, other in zip(rows.codes.T, self.codes.T, strict=True):
             block *= np.where(own[:, None] == other, 1.0, same)
         return block

@@ -36,32 +36,32 @@ class NumberTerm(Term):
     def fit(self, rows: TrainingRows) -> None:
         """Learn means and scales."""
         n, found = rows.n_instances, rows.moments(self.places)
-        self._gappy: Ints = np.flatnonzero(found.counts < n)
-        share = 1.0 - found.counts[self._gappy] / n
+        self.missing_columns: Ints = np.flatnonzero(found.counts < n)
+        share = 1.0 - found.counts[self.missing_columns] / n
         deviation = np.sqrt(found.squares / n)
         # rounding may leave a little of a constant
         constant = deviation <= 1e-12 * np.maximum(np.abs(found.means), deviation)
         scales = np.where(constant | (not self._scaled), 1.0, deviation)
-        self._means = np.concatenate([found.means, share])
-        self._scales = np.concatenate([scales, np.ones(len(share))])
-        self.names = self.columns + [f"missing_{self.columns[i]}" for i in self._gappy]
+        self.means = np.concatenate([found.means, share])
+        self.scales = np.concatenate([scales, np.ones(len(share))])
+        self.names = self.columns + [f"missing_{self.columns[i]}" for i in self.missing_columns]
 
     def matrix(self, rows: EncodedRows) -> Floats:
         """Centred and scaled values, and where they were missing."""
         values = self._filled(rows.numbers)
-        values -= self._means
-        values /= self._scales
+        values -= self.means
+        values /= self.scales
         return values
 
     def in_units(self, beta: Floats) -> tuple[Floats, Floats]:
         """Coefficients and offset of the columns as they are in the table."""
-        coef = beta / self._scales
-        return coef, -coef @ self._means
+        coef = beta / self.scales
+        return coef, -coef @ self.means
 
     def _filled(self, numbers: Any) -> Floats:
         values = numbers[:, self.places].astype(np.float64)
         missing = np.isnan(values)
-        if not len(self._gappy) and not missing.any():
+        if not len(self.missing_columns) and not missing.any():
             return values
-        values = np.where(missing, self._means[: len(self.places)], values)
-        return np.concatenate([values, missing[:, self._gappy].astype(float)], axis=1)
+        values = np.where(missing, self.means[: len(self.places)], values)
+        return np.concatenate([values, missing[:, self.missing_columns].astype(float)], axis=1)

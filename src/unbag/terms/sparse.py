@@ -26,12 +26,12 @@ class SparseTerm(Term):
 
     def fit(self, rows: TrainingRows) -> None:
         """Learn the scale."""
-        self._scale = np.sqrt(rows.sum_of_squares() / max(rows.n_instances, 1)) or 1.0
+        self.scale = np.sqrt(rows.sum_of_squares() / max(rows.n_instances, 1)) or 1.0
 
     def matrix(self, rows: EncodedRows) -> Any:
         """Scaled entries."""
-        return csr_array(rows.numbers, dtype=np.float64) / self._scale
+        return csr_array(rows.numbers, dtype=np.float64) / self.scale
 
     def in_units(self, beta: Floats) -> tuple[Floats, Floats]:
         """Coefficients of the columns as they are in the table."""
-        return beta / self._scale, np.zeros(len(beta))
+        return beta / self.scale, np.zeros(len(beta))
