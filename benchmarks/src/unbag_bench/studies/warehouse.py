@@ -167,7 +167,7 @@ def page(rows: list[Row]) -> list[str]:
     found = table(["rows", "command", "processor seconds", "seconds (load)", "peak MB"], lines)
     for row in rows:
         if row["said"]:
-            found += ["", f"Of the {row['case']}: {' '.join(row['said'])}"]
+            found += ["", f"What it printed of the {row['case']}: `{' '.join(row['said'])}`"]
         if "slopes" in row:
             shares = ", ".join(f"{name} {value:.3f}" for name, value in row["slopes"].items())
             found += ["", f"Coefficients as a share of the true ones: {shares}."]
