@@ -164,7 +164,8 @@ class DesignLikelihood:
             leverages = np.zeros(len(predicted))
             if covariance is not None:
                 leverages = self._design.bag_forms(slope * known.multiplicity, covariance)
-            columns = (count, known.sizes, noise, predicted, variances, leverages, known.is_set)
+            limits = (count, count) if known.limits is None else known.limits.T
+            columns = (count, known.sizes, noise, predicted, variances, leverages, *limits)
             found = (column[~known.labelled].astype(float) for column in columns)
             tables.append(BagPredictions(*found))
         return tables
