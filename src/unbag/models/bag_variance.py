@@ -7,7 +7,7 @@ variance of the noise of the count, s = 1 − Σ_b V_b / (N q(1 − q)) the sepa
 and C_b the variance of K_b − n_b q over bags. Then gaps are a mixture of two regressions,
 
     K_b − Σ_j p_j = a V_b + (d_b + δ(1 + d_b)) D_b + r_b,
-    Var r_b = (1 + d_b) V_b + N_b + τ² V_b² + m² (1 + d_b)² D_b²,
+    Var r_b = (1 + d_b) V_b + N_b + τ² V_b² + ω² (1 + d_b)² D_b²,
 
     covariate shift:  d_b = 0,
     label shift:      d_b = C_b / (s C_b + V_b) − 1,
@@ -15,10 +15,11 @@ and C_b the variance of K_b − n_b q over bags. Then gaps are a mixture of two 
 the latter from a normal K_b and Σ_j p_j with mean n_b q + s(K_b − n_b q) and variance s V_b. In random
 bags C_b = n_b q(1 − q), and both are the same. Each bag follows one of them: the proportion of bags that
 follow covariate shift is that of maximum likelihood, from none to all. Since f is never quite right,
-slopes may be off by δ ~ N(0, m²) in common and by as much again in each bag, with m a fifth.
+slopes may be off by δ in common, with a standard deviation of a fifth, and by random slopes of variance ω²
+between bags.
 
-All is found by expectation–maximisation, τ² by restricted maximum likelihood with the leverage that the
-bags had in the fit of f. It is shrunk to τ⁶/(τ⁴ + e²) by the part e² of its squared standard error that
+All is found by expectation–maximisation, τ² and ω² by restricted maximum likelihood with the leverage that
+the bags had in the fit of f. τ² is shrunk to τ⁶/(τ⁴ + e²) by the part e² of its squared standard error that
 is due to noise, so that noisy counts say that there is no effect, and counts by the proportion of bags
 that follow covariate shift. Counts that are known as sets are intervals of a normal variable.
 
@@ -133,7 +134,8 @@ def _of_one_class(table: BagPredictions, before: float) -> BagVariation:
     separation = float(np.clip(1.0 - V.sum() / (n.sum() * q * (1.0 - q)), 1e-3, 0.999))
     D, by_chance = table.predicted - n * q, n * q * (1.0 - q)
     in_fit = table.leverages / np.maximum(V + table.noise + before * V**2, _TINY)
-    share, variance, level, misfits = 0.5, _FIRST_VARIANCE, 0.0, np.zeros(2)
+    share, level, misfits = 0.5, 0.0, np.zeros(2)
+    variances = np.array([_FIRST_VARIANCE, MISFIT**2])
     counted, unknown, of_labels = table.counts, noise, np.ones(len(n))
     for _ in range(_MOST_STEPS):
         # of counts beyond what labels drawn at random would have, under label shift
@@ -143,10 +145,11 @@ def _of_one_class(table: BagPredictions, before: float) -> BagVariation:
         # of covariate shift and of label shift
         rise = np.stack([np.ones_like(V), spread / (separation * spread + V)])
         expected, slopes = (rise - 1.0) * D, rise * D
-        total = np.maximum(rise * V + noise + variance * V**2 + (MISFIT * slopes) ** 2, _TINY)
+        squares = np.stack([np.broadcast_to(V**2, slopes.shape), slopes**2])
+        total = np.maximum(rise * V + noise + np.tensordot(variances, squares, 1), _TINY)
         explained = expected + level * V + misfits[:, None] * slopes
         residual, scatter, log_density = _given(table, table.predicted + explained, total)
-        last_share, last_variance = share, variance
+        last_share, last = share, variances
         share, member = _shares(log_density[0] - log_density[1])
         counted, unknown = table.predicted + (residual + explained)[1], noise - scatter[1]
         w, gap, of_labels = member / total, residual + explained - expected, member[1]
@@ -154,20 +157,36 @@ def _of_one_class(table: BagPredictions, before: float) -> BagVariation:
         residual = gap - level * V - misfits[:, None] * slopes
         leverage = np.minimum(_leverages(covariance, V, slopes) * w + in_fit, _MOST_LEVERAGE)
         excess = (residual**2 + scatter) / total - 1.0 + leverage
-        information = (w * V**4 * (1.0 - leverage) / total).sum()
-        variance += float((w * V**2 * excess).sum() / max(information, _TINY))
-        variance = float(np.clip(variance, 0.0, LARGEST_BAG_EFFECT))
-        moved = max(abs(variance - last_variance), abs(share - last_share))
-        if moved < _SETTLED * (variance + _FIRST_VARIANCE):
+        score = (squares * w * excess).sum(axis=(1, 2))
+        step = _scoring_step(variances, score, _information(squares, w * (1.0 - leverage) / total))
+        variances = np.clip(variances + step, 0.0, LARGEST_BAG_EFFECT)
+        moved = max(float(np.abs(variances - last).max()), abs(share - last_share))
+        if moved < _SETTLED * (variances[0] + _FIRST_VARIANCE):
             break
     # shrunk by what noise, and not knowing the count, add to its squared standard error
-    exact = member * V**4 * (1.0 - leverage)
-    information = (exact / np.maximum(total + table.noise - noise, _TINY) ** 2).sum()
-    without_noise = (exact / np.maximum(total - noise, _TINY) ** 2).sum()
+    known = member * (1.0 - leverage)
+    information = _information(squares, known / (total + table.noise - noise) ** 2)[0, 0]
+    without_noise = _information(squares, known / np.maximum(total - noise, _TINY) ** 2)[0, 0]
     error = 2.0 / max(information, _TINY) - 2.0 / max(without_noise, _TINY)
+    variance = float(variances[0])
     variance = variance**3 / (variance**2 + max(float(error), 0.0) + _TINY**2)
     by_labels = float(expit((log_density[1] - log_density[0]).sum()))
     return BagVariation(variance * share, by_labels if table.is_set.any() else 0.0)
+
+
+def _information(squares: Floats, w: Floats) -> Floats:
+    """Twice the expected information of the variances that squares (2, 2, n_bags) are multiplied by."""
+    return np.einsum("icb,jcb,cb->ij", squares, squares, w)
+
+
+def _scoring_step(variances: Floats, score: Floats, information: Floats) -> Floats:
+    """Fisher scoring, without the variances that are zero and would turn negative."""
+    step, free = np.zeros(len(score)), (variances > 0) | (score > 0)
+    if free.any():
+        of_free = information[np.ix_(free, free)]
+        ridge = 1e-10 * np.trace(of_free) + 1e-300
+        step[free] = np.linalg.solve(of_free + ridge * np.eye(len(of_free)), score[free])
+    return step
 
 
 def _given(table: BagPredictions, mean: Floats, total: Floats) -> tuple[Floats, Floats, Floats]:
