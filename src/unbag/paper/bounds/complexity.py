@@ -23,7 +23,7 @@ from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_nonnegative, check_one_each
 from unbag.bags.bags import Bags
 from unbag.models.base import row_blocks
-from unbag.paper.bounds.contamination import PairModel, refuse
+from unbag.paper.bounds.contamination import PairModel, refuse_first
 from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import Pairing
 
@@ -241,7 +241,7 @@ def rademacher_complexity(
         )
     c = np.asarray(coefficients, dtype=float)
     check_one_each(c, len(pairing), "coefficients", "pairs")
-    refuse(~((c >= 0) & (c < np.inf)), c, "c ≥ 0 fails: the coefficient is")
+    refuse_first(~((c >= 0) & (c < np.inf)), c, "c ≥ 0 fails: the coefficient is")
     check_count(n_draws, "n_draws", least=2)
     rng = np.random.default_rng(random_state)
     if model == "IIM":

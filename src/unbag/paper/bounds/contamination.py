@@ -76,10 +76,11 @@ def unbiased_loss(
     plus, minus = check_contamination(kappa_plus, kappa_minus)
 
     def corrected(score: ArrayLike, sign: ArrayLike) -> Floats:
-        if not np.isin(sign, (-1, 1)).all():
+        side = np.asarray(sign)
+        if not np.isin(side, (-1, 1)).all():
             raise ValueError("sign must be 1 or −1.")
-        margin = sign * np.asarray(score, dtype=float)
-        other = np.where(np.asarray(sign) > 0, minus, plus)
+        margin = side * np.asarray(score, dtype=float)
+        other = np.where(side > 0, minus, plus)
         values = (1 - other) * found.value(margin) - other * found.value(-margin)
         return values / (1 - plus - minus)
 
@@ -170,7 +171,7 @@ class MultiMCM:
         if not isinstance(weights, str):
             w = np.asarray(weights, dtype=float)
             check_one_each(w, len(self.contrast), "weights", "pairs")
-            refuse(~(w >= 0), w, "w ≥ 0 fails: the weight is")
+            refuse_first(~(w >= 0), w, "w ≥ 0 fails: the weight is")
             # weights that were divided by their sum rarely sum to exactly one
             if not abs(w.sum() - 1) <= 1e-9:
                 raise ValueError(f"Σ w = 1 fails: the weights sum to {w.sum():g}.")
@@ -337,8 +338,8 @@ def check_contamination(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> tuple[
         np.asarray(kappa_plus, dtype=float), np.asarray(kappa_minus, dtype=float)
     )
     for name, kappa in (("κ⁺", plus), ("κ⁻", minus)):
-        refuse(~(kappa >= 0), kappa, f"{name} ≥ 0 fails: {name} is")
-    refuse(~(plus + minus < 1), plus + minus, "κ⁺ + κ⁻ < 1 fails: the sum is")
+        refuse_first(~(kappa >= 0), kappa, f"{name} ≥ 0 fails: {name} is")
+    refuse_first(~(plus + minus < 1), plus + minus, "κ⁺ + κ⁻ < 1 fails: the sum is")
     return plus, minus
 
 
@@ -349,7 +350,9 @@ def check_proportions(proportions: ArrayLike) -> Floats:
         raise ValueError(
             f"proportions must be one number for each bag, not an array of shape {gamma.shape}."
         )
-    refuse(~((gamma >= 0) & (gamma <= 1)), gamma, "0 ≤ γ ≤ 1 fails: the proportion is", of="bag")
+    refuse_first(
+        ~((gamma >= 0) & (gamma <= 1)), gamma, "0 ≤ γ ≤ 1 fails: the proportion is", of="bag"
+    )
     return gamma
 
 
@@ -371,7 +374,7 @@ def find_loss(loss: str | Loss) -> Loss:
     return found
 
 
-def refuse(wrong: Bools, values: Floats, words: str, of: str = "pair") -> None:
+def refuse_first(wrong: Bools, values: Floats, words: str, of: str = "pair") -> None:
     """Name the first wrong value, and which pair or bag it is of; NaN should count as wrong."""
     if wrong.any():
         first = int(wrong.argmax())
