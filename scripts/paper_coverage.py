@@ -9,6 +9,7 @@ function and test that is named exists.
 from __future__ import annotations
 
 from pathlib import Path
+from posixpath import normpath
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
@@ -276,7 +277,7 @@ def page() -> str:
 
 def _link(test: str) -> str:
     path, name = test.split(":")
-    return f"[`{name}`](../../tests/{path})"
+    return f"[`{name}`]({normpath(f'../../tests/{path}')})"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,20 @@
 """No package of ours uses what another one keeps to itself."""
 
 import ast
+import inspect
+import pkgutil
 import re
+import subprocess
+import sys
 import tomllib
 from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import unbag
+from estimator_checks import all_estimators
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unbag"
@@ -148,3 +156,19 @@ def test_files_in_the_guides_are_there(path):
 def test_the_library_does_not_know_its_benchmarks():
     for path in SOURCE.rglob("*.py"):
         assert "unbag_bench" not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_public_surface_is_small():
+    found = pkgutil.walk_packages(unbag.__path__, "unbag.")
+    packages = [unbag, *(import_module(one.name) for one in found if one.ispkg)]
+    exported = [name for package in packages for name in getattr(package, "__all__", ())]
+    assert 90 < len(exported) <= 120
+    parameters = {name: len(inspect.signature(one).parameters) for name, one in all_estimators()}
+    assert {name for name, number in parameters.items() if number > 17} == set()
+
+
+def test_a_fit_enters_few_modules():
+    script = ROOT / "scripts" / "count_modules.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    assert len(re.findall(r"\d+ modules", done.stdout)) == 2

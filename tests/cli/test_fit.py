@@ -31,7 +31,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert "66/66" not in result.stderr  # nobody watches a bar in a pipe
     assert "\nPredicted class: positive above a probability of 0." in result.stderr
     # the terms of the model
-    for word in ("standard deviation", "share of variance", "numbers", "device"):
+    for word in ("Standard deviation", "Share of variance", "numbers", "device"):
         assert word in result.stderr
     words = html.unescape(page.read_text(encoding="utf-8"))
     assert "unbag fit visits.csv.gz regions.csv --bag region" in words

@@ -305,7 +305,7 @@ def test_shares_of_the_wrong_number_are_refused(call, folder, tmp_path):
     arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz"]
     result = call(*arguments, "-o", tmp_path / "s.csv", "--class-prior", "0.2,0.3")
     assert result.returncode == 1
-    assert "the class prior needs 2 proportions that add up to 1, not 0.2,0.3" in result.stderr
+    assert "class_prior must add up to 1, and [0.2, 0.3] to 0.5" in result.stderr
 
 
 def test_columns_that_leave_the_range_of_training_are_named(call, folder, frames, tmp_path):

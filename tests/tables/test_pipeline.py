@@ -14,8 +14,9 @@ from unbag import (
     LLPNeuralClassifier,
     bag_target,
 )
+from unbag.models.summary import term_table
 from unbag.tables.persistence import load_model, save_model
-from unbag.tables.pipeline import ModelName, make_classifier, term_lines, training_record
+from unbag.tables.pipeline import ModelName, make_classifier, training_record
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +85,9 @@ def test_a_category_of_many_levels_has_a_variance_of_its_own(tmp_path):
     assert [one["term"] for one in record["terms"]] == ["numbers", "town"]
     assert record["bag_effect"] == model[-1].bag_effect_
     assert record["dispersion"] == model[-1].dispersion_
-    lines = term_lines(record["terms"])
-    assert [line.split()[0] for line in lines] == ["term", "numbers", "town"]
+    heads, *rows = term_table(model[-1].terms_)
+    assert heads[0] == "Term"
+    assert [row[:2] for row in rows] == [("numbers", "age"), ("town", "town")]
     # levels that training did not have, and a missing value, have scores
     new = pd.DataFrame({"age": [0.0, np.nan], "town": ["elsewhere", None]})
     assert np.isfinite(model.decision_function(new)).all()

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from unbag.tables.scoring import Rule, make_rule
+from unbag import LLPClassifier
+from unbag.datasets import make_gaussian_bags
+from unbag.tables.scoring import Rule, Scorer, make_rule
 
 RNG = np.random.default_rng(0)
 PROBABILITIES = RNG.beta(1, 6, 4000)
@@ -60,3 +62,11 @@ def test_mistakes_get_one_sentence():
         make_rule("best", PROBABILITIES)
     with pytest.raises(ValueError, match="costs must be two positive numbers, not 1 and 0"):
         make_rule("cost", PROBABILITIES, (1, 0))
+
+
+def test_a_rounded_class_prior_is_taken_as_by_the_model():
+    data = make_gaussian_bags(n_bags=10, bag_size=20, n_classes=3, random_state=0)
+    model, rounded = LLPClassifier(kernel=None).fit(data.X, data.y), [0.333, 0.333, 0.333]
+    found = Scorer(model, ["a", "b", "c"], rounded, None).score(data.X)
+    expected = model.predict_proba(data.X, class_prior=rounded)
+    np.testing.assert_allclose(found["probability_b"], expected[:, 1])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._files import check_place
-from unbag._text import counted, listing, sentence
+from unbag._text import aligned, counted, listing, sentence
 from unbag.bags.bags import ANYTHING, check_bag_target
 from unbag.bags.groupings import check_groupings_target, multi_grouping_target
 from unbag.cli.data import (
@@ -51,9 +51,10 @@ from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation import Evaluation, cross_val_evaluate
 from unbag.evaluation.checks import check_features
 from unbag.evaluation.drift import make_monitoring_reference
+from unbag.models.summary import term_table
 from unbag.reports import model_report
 from unbag.tables.persistence import save_model
-from unbag.tables.pipeline import make_classifier, term_lines, training_record
+from unbag.tables.pipeline import make_classifier, training_record
 from unbag.tables.schema import make_fingerprints
 from unbag.tables.scoring import Rule, make_rule
 
@@ -212,7 +213,8 @@ def _fit_groupings(options: argparse.Namespace) -> int:
     }
     probabilities = pipeline.predict_proba(data.X)[:, 1]
     rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
-    say(sentence(training["summary"]), *term_lines(training["terms"]), f"Class: {rule}.")
+    terms = aligned(term_table(pipeline[-1].terms_))
+    say(sentence(training["summary"]), *terms, f"Predicted class: {rule}.")
     record = {"n_bags": groupings.n_cells, "training": training, "training_bags": bags}
     metadata = _save(next(_tables_of(options)), data, pipeline, rule, record)
     show_result(options, _NOT_EVALUATED, metadata)

@@ -227,33 +227,25 @@ def by_commas(text: str) -> list[str]:
     return names
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """Make a type of argument: a whole number that is large enough."""
+def _number(kind: type, holds: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
+    """Make a type of argument: a number of which something holds."""
 
-    def read(text: str) -> int:
+    def read(text: str) -> Any:
         with suppress(ValueError):
-            if int(text) >= least:
-                return int(text)
-        words = f"a whole number of at least {least} is needed, not {text!r}"
-        raise argparse.ArgumentTypeError(words)
+            if holds(kind(text)):
+                return kind(text)
+        raise argparse.ArgumentTypeError(f"{words} is needed, not {text!r}")
 
     return read
 
 
-def positive_number(text: str) -> float:
-    """Read a number above zero."""
-    with suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"a positive number is needed, not {text!r}")
+def whole_number(least: int) -> Callable[[str], Any]:
+    """Make a type of argument: a whole number that is large enough."""
+    return _number(int, lambda number: number >= least, f"a whole number of at least {least}")
 
 
-def proportion(text: str) -> float:
-    """Read a number between 0 and 1."""
-    with suppress(ValueError):
-        if 0 < float(text) < 1:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"a number between 0 and 1 is needed, not {text!r}")
+positive_number = _number(float, lambda number: 0 < number < math.inf, "a positive number")
+proportion = _number(float, lambda number: 0 < number < 1, "a number between 0 and 1")
 
 
 def one_or_all(names: list[str] | None) -> Any:

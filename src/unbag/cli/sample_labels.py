@@ -126,17 +126,16 @@ def _row_numbers(table: Any, path: Path) -> Ints:
 
 def _rows_by_key(table: Any, key: str, data: BagData, options: argparse.Namespace) -> Ints:
     """Positions of the rows of the row table that have the same key."""
-    known = data.kept[key].astype(str)
-    where = {text: row for row, text in enumerate(known)}
-    if len(where) < len(known):
+    known, wanted = data.kept.set_index(key).index.astype(str), table[key].astype(str)
+    if not known.is_unique:
         raise ValueError(f"{options.instances}: column {key!r} names some rows twice")
-    absent = [text for text in table[key].astype(str) if text not in where]
-    if absent:
+    rows: Ints = known.get_indexer(wanted)
+    if (rows < 0).any():
         raise ValueError(
-            f"{options.labels} has a label for {key} {absent[0]!r}, which is not a row of "
-            f"{options.instances}"
+            f"{options.labels} has a label for {key} {wanted[rows < 0].iloc[0]!r}, which is not a "
+            f"row of {options.instances}"
         )
-    return np.array([where[text] for text in table[key].astype(str)])
+    return rows
 
 
 def _places(rows: Ints, data: BagData, path: Path) -> Ints:
@@ -157,25 +156,21 @@ def _places(rows: Ints, data: BagData, path: Path) -> Ints:
 
 def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> Floats:
     """Class numbers of labels that are class names."""
-    numbers = {str(name): number for number, name in enumerate(names)}
-    found = []
-    for text in labels.astype(str):
-        # a column of whole numbers and missing values may be written with decimals
-        plain = text.removesuffix(".0")
-        if text not in numbers and plain not in numbers:
-            raise ValueError(
-                f"{path} has the label {text!r}, which is not a class; the classes are {', '.join(numbers)}"
-            )
-        found.append(numbers[text if text in numbers else plain])
-    return np.array(found, dtype=float)
+    numbers, text = {str(name): n for n, name in enumerate(names)}, labels.astype(str)
+    # a column of whole numbers and missing values may be written with decimals
+    found = text.map(numbers).fillna(text.str.removesuffix(".0").map(numbers))
+    if found.isna().any():
+        raise ValueError(
+            f"{path} has the label {text[found.isna()].iloc[0]!r}, which is not a class; the classes "
+            f"are {', '.join(numbers)}"
+        )
+    return found.to_numpy(dtype=float)
 
 
 def _weights(column: Any, path: Path) -> Floats:
-    try:
-        values = column.to_numpy(dtype=float)
-    except (TypeError, ValueError):
-        values = np.array([np.nan])
+    import pandas as pd
+
+    values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
     if not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(f"{path}: column {WEIGHT!r} must hold a positive number for each label")
-    found: Floats = values
-    return found
+    return values

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from unbag._text import percent, table_lines
+from unbag._text import aligned, percent, table_lines
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import add_seed, positive_number, whole_number
 from unbag.cli.output import need, say
 from unbag.evaluation.held_out import OutOfFold, cross_fit
 from unbag.evaluation.sample_size import effective_sample_size
-from unbag.tables.pipeline import ModelName, make_classifier, term_lines, training_record
+from unbag.models.summary import term_table
+from unbag.tables.pipeline import ModelName, make_classifier
 from unbag.tables.scoring import MOST_PROBABLE, Rule, RuleName, make_rule
 
 # Names of the options of a fit.
@@ -63,10 +64,10 @@ class TrainedPipeline:
         ]
         heads = ("model", "held-out loss", "weight", "seconds", "")
         lines = table_lines(heads, compared) if compared else []
-        terms = training_record(model).get("terms", [])
+        terms = getattr(getattr(model, "best_estimator_", model), "terms_", [])
         return [
             *lines,
-            *(term_lines(terms) if terms else []),
+            *(aligned(term_table(terms)) if terms else []),
             f"Predicted class: {self.rule or MOST_PROBABLE}.",
         ]
 

@@ -126,18 +126,7 @@ class ModelSummary:
     def __str__(self) -> str:
         width = max(map(len, self.facts))
         lines = [f"{name:{width}}  {value}" for name, value in self.facts.items()]
-        heads = ("Term", "Columns", "Std. dev.", "Eff. d.f.", "Share of var.")
-        table = [
-            (
-                shown(term.term, 30),
-                str(len(term.columns)),
-                f"{term.standard_deviation:.3g}",
-                f"{term.degrees_of_freedom:.1f}",
-                percent(term.variance_share),
-            )
-            for term in self.terms
-        ]
-        lines += ["", *aligned([heads, *table])]
+        lines += ["", *aligned(term_table(self.terms))]
         level = percent(self.confidence_level, None)
         head = ("Column", "Coefficient", "Std. error", "Robust s.e.", "t", f"{level} interval", "")
         numbers = zip(
@@ -164,6 +153,22 @@ class ModelSummary:
             if len(self.names) > _SHOWN:
                 lines.append(f"and {counted(len(self.names) - _SHOWN, 'coefficient')} more")
         return "\n".join(lines)
+
+
+def term_table(terms: Sequence[Any]) -> list[tuple[str, ...]]:
+    """Heads and rows of a table of terms (`unbag.models.mixed.TermSummary`) as text."""
+    rows: list[tuple[str, ...]] = [
+        (
+            shown(term.term, 40),
+            shown(term.columns[0], 30) if len(term.columns) == 1 else f"{len(term.columns):,}",
+            f"{term.standard_deviation:.3g}",
+            f"{term.degrees_of_freedom:.1f}",
+            percent(term.variance_share),
+        )
+        for term in terms
+    ]
+    heads = ("Term", "Columns", "Standard deviation", "Effective df", "Share of variance")
+    return [heads, *rows]
 
 
 def summarise_model(model: Any, confidence_level: float) -> ModelSummary:

@@ -156,28 +156,29 @@ def minimise(
         gradient = task.gradient(theta, here)
 
     memory: list[_Pair] = []
-    n_iter, idle = np.zeros(len(penalty), int), np.zeros(len(penalty), int)
-    converged, endless, fresh = (np.full(len(penalty), first) for first in (False, False, True))
+    n_iter, n_stalled = np.zeros(len(penalty), int), np.zeros(len(penalty), int)
+    converged, unbounded, restarted = (np.full(len(penalty), b) for b in (False, False, True))
     for iteration in range(max_iter + 1):
-        converged |= (_inner(gradient, gradient) <= smallest) | (idle >= _PATIENCE)
-        working = ~(converged | endless)
+        converged |= (_inner(gradient, gradient) <= smallest) | (n_stalled >= _PATIENCE)
+        working = ~(converged | unbounded)
         if iteration == max_iter or not working.any():
             break
         n_iter += working
         direction = _direction(gradient, memory)
         slope = np.sum(gradient[:, 0] * direction[:, 1], axis=1)
-        length, there, lost = task.search(theta, here, direction, slope, working)
+        length, there, falls = task.search(theta, here, direction, slope, working)
         step = length[:, None, None] * direction
-        idle = np.where(here.value - there.value <= _rounding(here.value), idle + 1, 0)
+        stalled = here.value - there.value <= _rounding(here.value)
+        n_stalled = np.where(stalled, n_stalled + 1, 0)
         theta, here, before = theta + step[:, 0], there, gradient
         gradient = task.gradient(theta, here)
         change = gradient - before
         memory = [*memory[1 - _MEMORY :], (step, change, _inverse(_inner(step, change)))]
         # a failed step is tried once more along steepest descent
-        endless |= lost
-        failed = working & (length == 0) & ~endless
-        converged |= failed & fresh
-        fresh = failed
+        unbounded |= falls
+        failed = working & (length == 0) & ~unbounded
+        converged |= failed & restarted
+        restarted = failed
         for _, _, inverse in memory:
             inverse[failed] = 0
     return Solution(theta, here.scores, here.value, n_iter, converged)
@@ -261,9 +262,9 @@ class _Task(NamedTuple):
             further = np.where(np.isinf(high), 10 * low, (low + high) / 2)
             length = np.where(left, further, length)
         # the longest step that went down far enough, where there is one
-        endless = left & (np.isinf(high) | ~np.isfinite(end.value))
-        length = np.where(endless, 0.0, np.where(left, low, length))
-        return length, move(length), endless
+        falls = left & (np.isinf(high) | ~np.isfinite(end.value))
+        length = np.where(falls, 0.0, np.where(left, low, length))
+        return length, move(length), falls
 
 
 def _inner(u: Array, v: Array) -> Floats:

@@ -11,6 +11,7 @@ from scipy import stats
 from unbag._text import counted, listing, percent, rough, shown, whole
 from unbag.evaluation.sample_size import EffectiveSampleSize
 from unbag.model_selection.fitted import last_step
+from unbag.models.summary import term_table
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.calibration import CalibrationDisplay
 from unbag.reports.effects import EffectsDisplay, draw_effect
@@ -63,7 +64,11 @@ def columns_section(
             )
             draw = partial(draw_effect, effects, effect)
             pictures.append(Picture(draw, f"Effect of {name}.", alt, size=(3.4, 2.8)))
-    tables = [*_terms(last_step(model))]
+    tables = []
+    if terms := getattr(last_step(model), "terms_", ()):
+        caption = "Terms of the model, each with the standard deviation of its coefficients."
+        header, *rows = term_table(terms)
+        tables.append(NumberTable(caption, header, tuple(rows)))
     if not isinstance(importance, str):
         caption = "Permutation importance of the columns."
         if effects is None:
@@ -72,21 +77,6 @@ def columns_section(
         tables.append(NumberTable(caption, importance.header, importance.rows))
     title = "Which columns matter, and how?"
     return Section("columns", title, tuple(findings), tuple(pictures), tuple(tables))
-
-
-def _terms(model: Any) -> tuple[NumberTable, ...]:
-    rows = tuple(
-        (
-            shown(term.term, 40),
-            f"{term.standard_deviation:.2f}",
-            f"{term.degrees_of_freedom:.1f}",
-            percent(term.variance_share),
-        )
-        for term in getattr(model, "terms_", ())
-    )
-    header = ("Term", "Standard deviation", "Effective df", "Share of variance")
-    caption = "Terms of the model, each with the standard deviation of its coefficients."
-    return (NumberTable(caption, header, rows),) if rows else ()
 
 
 # --- probabilities --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -78,10 +78,10 @@ class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_ke
 
 
 class NumericFeatures(TableTransformer):
-    """Turn columns of numbers, truth values and times into standardised floats without gaps.
+    """Turn columns of numbers, truth values and times into standardised floats.
 
     Truth values become 0 and 1, times become seconds since 1970, lengths of time become seconds.
-    Missing and infinite values become the median of their column, and columns that had such gaps
+    Missing and infinite values become the median of their column, and columns that had such values
     in training get another one that says where. All of them are brought to mean 0 and variance 1.
     A column that holds another type than in `fit` is an error. Columns are converted one at a time.
     """
@@ -93,28 +93,28 @@ class NumericFeatures(TableTransformer):
         """Learn what each column holds, and its median, mean and standard deviation."""
         self.kinds_: list[str] = [column_type(as_pandas(X, name)) for name in X.columns]
         self.medians_ = np.zeros(len(self.kinds_))
-        with_gaps, moments = [], []
+        incomplete, moments, of_indicators = [], [], []
         for i, values in enumerate(self._columns(X)):
-            gaps = np.isnan(values)
-            if gaps.any():
-                with_gaps.append(i)
-            if not gaps.all():
-                self.medians_[i] = np.median(values[~gaps] if gaps.any() else values)
-            values[gaps] = self.medians_[i]
+            missing = np.isnan(values)
+            if missing.any():
+                incomplete.append(i)
+                of_indicators.append(_mean_and_scale(missing))
+            if not missing.all():
+                self.medians_[i] = np.median(values[~missing] if missing.any() else values)
+            values[missing] = self.medians_[i]
             moments.append(_mean_and_scale(values))
-        self.missing_columns_ = np.array(with_gaps, dtype=np.intp)
-        moments += [_mean_and_scale(np.isnan(v)) for v in self._columns(X, with_gaps)]
-        self.means_, self.scales_ = np.reshape(moments, (-1, 2)).T
+        self.missing_columns_ = np.array(incomplete, dtype=np.intp)
+        self.means_, self.scales_ = np.reshape(moments + of_indicators, (-1, 2)).T
 
     def _transform(self, X: Any) -> NDArray[Any]:
-        """Give the columns, and then those that say where gaps were."""
+        """Give the columns, and then those that say where values are missing."""
         n_columns = len(self.medians_)
         numbers = np.empty((len(X), len(self.means_)), dtype=self.dtype)
         place = {int(column): n_columns + i for i, column in enumerate(self.missing_columns_)}
         for i, values in enumerate(self._columns(X)):
-            gaps = np.isnan(values)
-            values[gaps] = self.medians_[i]
-            for j, column in ((i, values), (place.get(i), gaps)):
+            missing = np.isnan(values)
+            values[missing] = self.medians_[i]
+            for j, column in ((i, values), (place.get(i), missing)):
                 if j is not None:
                     numbers[:, j] = (column - self.means_[j]) / self.scales_[j]
         return numbers
@@ -123,11 +123,10 @@ class NumericFeatures(TableTransformer):
         names = [str(name) for name in self.feature_names_in_]
         return names + [f"missing_{names[i]}" for i in self.missing_columns_]
 
-    def _columns(self, X: Any, chosen: Sequence[int] | None = None) -> Iterator[NDArray[Any]]:
+    def _columns(self, X: Any) -> Iterator[NDArray[Any]]:
         """Columns as floats, NaN where there is no finite value; the caller may change them."""
-        kinds: Any = self.kinds_
-        for i in range(len(kinds)) if chosen is None else chosen:
-            yield finite_floats(X, X.columns[i], kinds[i])
+        for name, kind in zip(X.columns, self.kinds_, strict=True):
+            yield finite_floats(X, name, kind)
 
 
 def finite_floats(X: Any, name: Any, kind: Any) -> Floats:
@@ -175,13 +174,15 @@ class DatetimeFeatures(TableTransformer):
 
     def _fit(self, X: Any) -> None:
         """Find the periods of each column."""
-        self.periods_: list[list[str]] = [_periods(_seconds(X, name)) for name in X.columns]
+        self.periods_: list[list[str]] = [
+            _periods(finite_floats(X, name, "time")) for name in X.columns
+        ]
 
     def _transform(self, X: Any) -> NDArray[Any]:
         """Return a sine and a cosine for each period."""
         parts = []
         for name, periods in zip(X.columns, self.periods_, strict=True):
-            times = _seconds(X, name)
+            times = finite_floats(X, name, "time")
             angles = [2 * np.pi * _place(times, part) for part in periods]
             sides = [side(angle) for angle in angles for side in _SIDES.values()]
             parts += [np.nan_to_num(np.round(side, DIGITS)) for side in sides]
@@ -193,11 +194,6 @@ class DatetimeFeatures(TableTransformer):
         return [f"{part}_{side}" for part in parts for side in _SIDES]
 
 
-def _seconds(X: Any, name: Any) -> Floats:
-    times = seconds(convert(as_pandas(X, name), "time"))
-    return times.to_numpy(dtype=float, na_value=np.nan)
-
-
 def _place(times: Floats, part: str) -> Floats:
     """Return the part of a period that has passed, from 0 to 1."""
     length = PERIODS[part][0]
@@ -206,9 +202,7 @@ def _place(times: Floats, part: str) -> Floats:
 
 def _periods(times: Floats) -> list[str]:
     known = times[np.isfinite(times)]
-    if not len(known):
-        return []
-    lasts = float(np.ptp(known))
+    lasts = float(np.ptp(known)) if len(known) else 0.0
     found = [name for name, (_, least) in PERIODS.items() if lasts >= least]
     return [name for name in found if np.ptp(_place(known, name)) > 0]
 

@@ -7,7 +7,6 @@ from typing import Any, Literal, get_args
 from sklearn.pipeline import Pipeline
 
 from unbag._checks import check_choice
-from unbag._text import percent, shown, table_lines
 from unbag.evaluation.bag_effects import describe_effect
 from unbag.model_selection.fitted import last_step
 from unbag.models import (
@@ -107,17 +106,3 @@ def training_record(model: Any) -> dict[str, Any]:
             record[name] = float(getattr(model, f"{name}_"))
     effect = describe_effect(model)
     return record | {"summary": "; ".join(facts if effect is None else [*facts, effect])}
-
-
-def term_lines(terms: list[dict[str, Any]]) -> list[str]:
-    """The terms of a mixed model as the lines of a table."""
-    rows = []
-    for term in terms:
-        columns = term["columns"]
-        some = columns[0] if len(columns) == 1 else f"{len(columns):,} columns"
-        numbers = f"{term['standard_deviation']:.3f}", f"{term['degrees_of_freedom']:.1f}"
-        rows.append(
-            (shown(term["term"], 30), shown(some, 30), *numbers, percent(term["variance_share"]))
-        )
-    heads = ("term", "columns", "standard deviation", "effective df", "share of variance")
-    return table_lines(heads, rows)

@@ -52,7 +52,7 @@ class SchemaReport:
 
     @property
     def differences(self) -> list[str]:
-        """Unseen categories and new gaps, a sentence for each column."""
+        """Unseen categories and new missing values, a sentence for each column."""
         unseen = [
             f"Column {name!r}: {counted(count, 'row')} of categories that were not in the training "
             f"data, such as {listing(map(shown_value, self.examples[name]))}."
@@ -97,9 +97,8 @@ class Schema:
         unseen, examples, missing = {}, {}, {}
         for column in self.columns:
             values = found[column.name]
-            gaps = int(values.isna().sum())
-            if gaps and not column.missing:
-                missing[column.name] = gaps
+            if values.isna().any() and not column.missing:
+                missing[column.name] = int(values.isna().sum())
             if column.values is not None:
                 new = values[values.notna() & ~values.isin(column.values)]
                 if len(new):
@@ -126,8 +125,7 @@ class Schema:
             keys = _texts(content["keys"])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"The schema is damaged: {error!r}.") from None
-        names = [*keys, *(column.name for column in columns)]
-        _check_distinct(names, "The schema")
+        _check_distinct([*keys, *(column.name for column in columns)], "The schema")
         return cls(columns, keys)
 
 

@@ -12,7 +12,7 @@ from scipy.special import logit
 from unbag._arrays import Floats, Ints
 from unbag._outputs import by_output, probabilities_of_all
 from unbag.bags.bags import check_bag_target
-from unbag.bags.priors import prior_offset
+from unbag.bags.priors import prior_offset, resolve_class_prior
 from unbag.model_selection.fitted import decision_scores
 from unbag.observations.count_likelihood import label_posteriors
 from unbag.tables.persistence import ModelFile
@@ -194,15 +194,10 @@ class Scorer:
                 f"{type(self._model).__name__} gives probabilities for one population only; "
                 "give no class prior"
             )
-        n_classes = len(self._names)
-        if n_classes == 2 and len(class_prior) == 1:
-            return [1 - class_prior[0], class_prior[0]]
-        if len(class_prior) != n_classes or abs(sum(class_prior) - 1) > 1e-6:
-            raise ValueError(
-                f"the class prior needs {n_classes} proportions that add up to 1, not "
-                f"{','.join(f'{share:g}' for share in class_prior)}"
-            )
-        return class_prior
+        if len(self._names) == 2 and len(class_prior) == 1:
+            class_prior = [1 - class_prior[0], class_prior[0]]
+        prior: list[float] = resolve_class_prior(class_prior, self._model.empirical_prior_).tolist()
+        return prior
 
     def _columns(self, what: str) -> list[str]:
         return [what] if len(self._names) == 2 else [f"{what}_{name}" for name in self._names]

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice, check_count, check_nonnegative
+from unbag._checks import check_choice, check_count, check_nonnegative, check_one_each
 from unbag.bags.bags import Bags
 from unbag.models.base import row_blocks
-from unbag.paper.bounds.checks import check_coefficients
-from unbag.paper.bounds.contamination import PairModel
+from unbag.paper.bounds.contamination import PairModel, refuse_first
 from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import Pairing
 
@@ -240,7 +239,9 @@ def rademacher_complexity(
             f"X must have one row for each of the {bags.n_instances} instances; its shape is "
             f"{X.shape}."
         )
-    c = check_coefficients(coefficients, len(pairing))
+    c = np.asarray(coefficients, dtype=float)
+    check_one_each(c, len(pairing), "coefficients", "pairs")
+    refuse_first(~((c >= 0) & (c < np.inf)), c, "c ≥ 0 fails: the coefficient is")
     check_count(n_draws, "n_draws", least=2)
     rng = np.random.default_rng(random_state)
     if model == "IIM":

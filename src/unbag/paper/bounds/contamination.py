@@ -27,16 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag._checks import check_choice, check_share
+from unbag._checks import check_choice, check_one_each, check_share
 from unbag.bags.targets import bag_target
-from unbag.observations.losses import Loss
-from unbag.paper.bounds.checks import (
-    check_contamination,
-    check_proportions,
-    check_sizes,
-    check_weights,
-    find_loss,
-)
+from unbag.observations.losses import Loss, get_loss
 from unbag.paper.pairing import Pairing
 
 # The first theorem is for known proportions, the second for observed ones; bags can be drawn
@@ -121,8 +114,8 @@ class MultiMCM:
             raise ValueError(
                 "kappa_plus and kappa_minus must be one-dimensional, one number for each pair."
             )
-        n_plus = check_sizes(sizes_plus, len(plus), "sizes_plus", of="pair")
-        n_minus = check_sizes(sizes_minus, len(plus), "sizes_minus", of="pair")
+        n_plus = _check_sizes(sizes_plus, len(plus), "sizes_plus", of="pair")
+        n_minus = _check_sizes(sizes_minus, len(plus), "sizes_minus", of="pair")
         self.kappa_plus, self.kappa_minus = plus, minus
         # γ and sizes of all positive bags, then of all negative ones
         self.proportions = np.concatenate([1 - plus, minus])
@@ -161,24 +154,28 @@ class MultiMCM:
 
     def pair_risks(self, loss: str | Loss, scores: ArrayLike, bag: ArrayLike) -> Floats:
         """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ."""
-        found, index = find_loss(loss), np.asarray(bag)
-        margin = np.asarray(scores, dtype=float)
+        index = np.asarray(bag)
         counts = np.bincount(index, minlength=len(self.sizes))
         if (counts != self.sizes).any():
             wrong = int(np.flatnonzero(counts != self.sizes)[0])
             raise ValueError(
                 f"Bag {wrong} should have {self.sizes[wrong]} instances and has {counts[wrong]}."
             )
-        # means of ℓ₋ and ℓ₊ (last axis) over the negative and the positive bag of each pair
-        sums = np.stack([np.bincount(index, found.value(side * margin)) for side in (-1, 1)], -1)
-        above, below = np.split(sums / counts[:, None], 2)
-        means = np.stack([below, above], axis=1)
-        coefficients = unbiased_coefficients(self.kappa_plus, self.kappa_minus)
-        return 0.5 * np.sum(coefficients * means, axis=(1, 2))
+        pair, n_pairs = index % len(self.contrast), len(self.contrast)
+        corrected = unbiased_loss(loss, self.kappa_plus[pair], self.kappa_minus[pair])
+        losses = corrected(scores, np.where(index < n_pairs, 1, -1))
+        means = np.bincount(index, losses) / counts
+        return (means[:n_pairs] + means[n_pairs:]) / 2
 
     def _find_weights(self, weights: Any) -> Floats:
         if not isinstance(weights, str):
-            return check_weights(weights, len(self.contrast))
+            w = np.asarray(weights, dtype=float)
+            check_one_each(w, len(self.contrast), "weights", "pairs")
+            refuse_first(~(w >= 0), w, "w ≥ 0 fails: the weight is")
+            # weights that were divided by their sum rarely sum to exactly one
+            if not abs(w.sum() - 1) <= 1e-9:
+                raise ValueError(f"Σ w = 1 fails: the weights sum to {w.sum():g}.")
+            return w
         choices = {
             "IIM": self.harmonic_sizes * self.contrast**2,
             "IBM": self.contrast**2,
@@ -269,7 +266,7 @@ def sample_bags(
     array([0. , 0.6])
     """
     gamma = check_proportions(proportions)
-    n = check_sizes(sizes, len(gamma), "sizes", of="bag")
+    n = _check_sizes(sizes, len(gamma), "sizes", of="bag")
     rng = check_random_state(random_state)
     copies = sqrt(_check_dependence(model, dependence))
     bag = np.repeat(np.arange(len(gamma)), n)
@@ -330,3 +327,56 @@ def _draw_class(source: RowSource, size: int, name: str, rng: RandomState) -> ND
     if rows.ndim == 0 or len(rows) == 0:
         raise ValueError(f"{name} must hold at least one row to draw from.")
     return rows[rng.randint(len(rows), size=size)]
+
+
+# --- conditions of the theorems: what fails is named ----------------------------------------------
+
+
+def check_contamination(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> tuple[Floats, Floats]:
+    """Two arrays of one shape with κ⁺, κ⁻ ≥ 0 and κ⁺ + κ⁻ < 1."""
+    plus, minus = np.broadcast_arrays(
+        np.asarray(kappa_plus, dtype=float), np.asarray(kappa_minus, dtype=float)
+    )
+    for name, kappa in (("κ⁺", plus), ("κ⁻", minus)):
+        refuse_first(~(kappa >= 0), kappa, f"{name} ≥ 0 fails: {name} is")
+    refuse_first(~(plus + minus < 1), plus + minus, "κ⁺ + κ⁻ < 1 fails: the sum is")
+    return plus, minus
+
+
+def check_proportions(proportions: ArrayLike) -> Floats:
+    """One number between 0 and 1 for each bag."""
+    gamma = np.atleast_1d(np.asarray(proportions, dtype=float))
+    if gamma.ndim != 1:
+        raise ValueError(
+            f"proportions must be one number for each bag, not an array of shape {gamma.shape}."
+        )
+    refuse_first(
+        ~((gamma >= 0) & (gamma <= 1)), gamma, "0 ≤ γ ≤ 1 fails: the proportion is", of="bag"
+    )
+    return gamma
+
+
+def _check_sizes(sizes: ArrayLike, n: int, name: str, of: str) -> NDArray[np.int64]:
+    """Whole numbers above 0, one for all or one for each."""
+    found = np.asarray(sizes)
+    if found.dtype.kind not in "iu" or found.shape not in ((), (n,)) or not (found > 0).all():
+        raise ValueError(
+            f"{name} must be whole numbers above 0, one for all {of}s or one for each."
+        )
+    return np.broadcast_to(found, n).astype(np.int64)
+
+
+def find_loss(loss: str | Loss) -> Loss:
+    """Look a two-class loss up by its name."""
+    found = get_loss(loss)
+    if not isinstance(found, Loss):
+        raise ValueError("Contamination models are for losses of two classes.")
+    return found
+
+
+def refuse_first(wrong: Bools, values: Floats, words: str, of: str = "pair") -> None:
+    """Name the first wrong value, and which pair or bag it is of; NaN should count as wrong."""
+    if wrong.any():
+        first = int(wrong.argmax())
+        where = f" for {of} {first}" if wrong.ndim else ""
+        raise ValueError(f"{words} {values.ravel()[first]:g}{where}.")

@@ -21,7 +21,6 @@ from unbag._checks import check_choice, check_inside, check_nonnegative
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.observations.losses import get_loss
-from unbag.paper.bounds.checks import lipschitz_constant
 from unbag.paper.bounds.contamination import MultiMCM, PairModel
 from unbag.paper.corrected_risk import ClassPrior
 
@@ -119,6 +118,18 @@ def generalization_bound(
         coefficients=coefficients,
         variation=variation,
     )
+
+
+def lipschitz_constant(loss: Any) -> float:
+    """|ℓ| of a loss, which must be finite."""
+    loss = get_loss(loss) if isinstance(loss, str) else loss
+    constant = getattr(loss, "lipschitz", None)
+    if constant is None:
+        raise ValueError("loss must be a name or an object with the attribute lipschitz.")
+    if not 0 < constant < np.inf:
+        name = getattr(loss, "name", type(loss).__name__)
+        raise ValueError(f"The bounds need a Lipschitz loss, and loss={name!r} is not Lipschitz.")
+    return float(constant)
 
 
 def proved_factor(A: float, B: float, lipschitz: float, delta: float) -> float:

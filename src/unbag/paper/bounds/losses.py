@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_nonnegative
 from unbag.observations.losses import Loss
-from unbag.paper.bounds.checks import check_contamination, find_loss
+from unbag.paper.bounds.contamination import check_contamination, find_loss
 
 # Scores at which ℓ₊ + ℓ₋ is looked at: dense around 0, and far out.
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 601)])

@@ -25,9 +25,8 @@ from unbag._checks import (
     check_nonnegative,
     check_share,
 )
-from unbag.paper.bounds.checks import check_proportions, check_spread, lipschitz_constant
-from unbag.paper.bounds.contamination import ConditionalModel
-from unbag.paper.bounds.generalization import proved_factor, stated_factor
+from unbag.paper.bounds.contamination import ConditionalModel, check_proportions
+from unbag.paper.bounds.generalization import lipschitz_constant, proved_factor, stated_factor
 
 MergingScheme = Literal["blockwise_pairwise", "blockwise_max", "dominating"]
 
@@ -268,8 +267,10 @@ def _failure(epsilon: float, merge_size: int, own_contrasts: bool) -> float:
     return one**2 + (one if own_contrasts else one**2)
 
 
-def _check_condition(spread: float, tau: float) -> None:
-    check_spread(spread)
+def _check_condition(spread: float, tau: float = 0.0) -> None:
+    """Check Δ and τ."""
+    if not 0 < spread <= 1:
+        raise ValueError(f"0 < Δ ≤ 1 must hold for differences of proportions; Δ is {spread:g}.")
     if not 0 <= tau < 1:
         raise ValueError(f"0 ≤ τ < 1 must hold, else ε₀ has no range; τ is {tau:g}.")
 
@@ -392,7 +393,7 @@ def neighbour_condition(
     check_inside(delta, "delta")
     if len(gamma) < 2:
         raise ValueError(f"Two bags are needed for a difference, and there is {len(gamma)}.")
-    check_spread(spread)
+    _check_condition(spread)
     surplus = sqrt(log(1 / delta) / (2 * (len(gamma) // 2)))
     share = _share_below(gamma, spread)
     if bag_size is None:
