@@ -178,6 +178,31 @@ def test_noisy_counts_have_no_sure_bounds_and_wider_intervals(fitted):
     assert np.mean(other.high - other.low) > np.mean(found.high - found.low)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_draws_keep_to_counts_that_are_known_as_sets(fitted, n_classes):
+    _, X, y, truth, exact = fitted
+    counts = np.round(30 * y["proportion"]).astype(int)
+    if n_classes == 2:
+        counts = counts[:, 0]
+    low, high = np.maximum(counts - 2, 0), np.minimum(counts + 2, 30)
+    sets = bag_target(y["bag"], low=low, high=high)
+    model = LLPClassifier(kernel=None).fit(X, sets)
+    found = group_estimates(model, X, sets, "race", n_draws=60)
+    share, _, _, least, most = np.nan_to_num(found.bag_draws)
+    total = np.einsum("bg,bgc->bc", found.bag_sizes, share).reshape(40, -1)[:, -n_classes:]
+    known = [np.stack([one[sets["bag"] == b][0] for b in range(40)]) for one in (low, high)]
+    if n_classes == 2:
+        total, truth, exact_width = total[:, 1], truth[:, 0], (exact.high - exact.low)[:, 0]
+        width, share_of = (found.high - found.low)[:, 1], found.share[:, 1]
+    else:
+        width, exact_width, share_of = found.high - found.low, exact.high - exact.low, found.share
+    assert ((known[0] - 1e-4 <= total) & (total <= known[1] + 1e-4)).all()
+    assert (least <= share + 1e-6).all()
+    assert (share <= most + 1e-6).all()
+    assert np.abs(share_of - truth).max() < 0.15
+    assert width.mean() > exact_width.mean()
+
+
 def test_groups_that_bags_cannot_separate_are_named(fitted):
     rng = np.random.default_rng(0)
     shift = 0.1 * rng.normal(size=(300, 1))
