@@ -67,10 +67,16 @@ class Contrast:
     most: float
     confidence_level: float
 
+    @property
+    def name(self) -> str:
+        """Both shares, and the sign between them."""
+        sign = "−" if self.kind == "difference" else "/"
+        return f"{shown(self.first)} {sign} {shown(self.second)}"
+
     def __str__(self) -> str:
-        sign, form = ("−", "+.3f") if self.kind == "difference" else ("/", ".3f")
+        form = "+.3f" if self.kind == "difference" else ".3f"
         return (
-            f"{shown(self.first)} {sign} {shown(self.second)}: {self.estimate:{form}} "
+            f"{self.name}: {self.estimate:{form}} "
             f"({100 * self.confidence_level:g}% interval {self.low:{form}} to {self.high:{form}}), "
             f"larger with probability {self.probability:.3f}; bounds {self.least:{form}} to "
             f"{self.most:{form}}"
@@ -268,19 +274,27 @@ class GroupEstimates:
             name, of = name
         return find_name(name, self.groups, "group"), find_class(of, self.classes)
 
-    def __str__(self) -> str:
+    def as_text(self) -> list[tuple[str, ...]]:
+        """The table in words, the names of the columns first."""
         level = f"{100 * self.confidence_level:g}% interval"
-        heads = ("group", "size", "class", "share", level, "bounds", "Goodman")
-        rows = []
+        rows = [("group", "size", "class", "share", level, "bounds", "Goodman")]
         for g, c in np.ndindex(self.share.shape):
-            first = (shown(self.groups[g], 24), f"{self.sizes[g]:,.0f}") if c == 0 else ("", "")
             found = (
+                shown(self.groups[g], 24),
+                f"{self.sizes[g]:,.0f}",
+                shown(self.classes[c], 24),
                 f"{self.share[g, c]:.3f}",
                 f"{self.low[g, c]:.3f} to {self.high[g, c]:.3f}",
                 f"{self.least[g, c]:.3f} to {self.most[g, c]:.3f}",
                 f"{self.goodman.share[g, c]:.3f}",
             )
-            rows.append((*first, shown(self.classes[c], 24), *found))
+            rows.append(found)
+        return rows
+
+    def __str__(self) -> str:
+        heads, *rows = self.as_text()
+        # the name and size of a group once
+        rows = [("", "", *row[2:]) if k % len(self.classes) else row for k, row in enumerate(rows)]
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*table_lines(heads, rows), "", *notes])
 
