@@ -203,19 +203,30 @@ def test_draws_keep_to_counts_that_are_known_as_sets(fitted, n_classes):
     assert width.mean() > exact_width.mean()
 
 
-def test_groups_that_bags_cannot_separate_are_named(fitted):
+def test_groups_of_which_counts_show_little_are_merged_on_advice(fitted):
     rng = np.random.default_rng(0)
     shift = 0.1 * rng.normal(size=(300, 1))
-    first = 0.5 + shift * [1, -1] + 0.01 * rng.normal(size=(300, 2))
-    draws = np.stack([first, 1 - first, 0.3 + 0.01 * rng.normal(size=(300, 2))], axis=1)
-    for bounds, expected in (((0.2, 0.8), ["black and latino"]), ((0.0, 1.0), [])):
+    both = 0.5 + shift * [1, -1] + 0.01 * rng.normal(size=(300, 2))
+    white = 0.3 + 0.01 * rng.normal(size=(300, 1))
+    inseparable = np.concatenate([both, white], axis=1)
+    # few, so that the share of another group hardly depends on theirs
+    rare = np.concatenate([both[:, :1], white, 1 - white - 0.02 * both[:, :1]], axis=1)
+    cases = (
+        (inseparable, (0.2, 0.8), [("black", "latino", "50")]),
+        (inseparable, (0.0, 1.0), []),
+        (rare, (0.2, 0.8), [("black", "white")]),
+    )
+    for yes, bounds, expected in cases:
+        draws = np.stack([1 - yes, yes], axis=2)
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
         least, most = (np.full((3, 2), bound) for bound in bounds)
-        known = {"draws": draws, "low": low, "high": high, "least": least, "most": most}
-        notes = replace(fitted[-1], classes=np.array(["no", "yes"]), **known).notes
+        known = {"draws": draws, "share": draws.mean(axis=0), "low": low, "high": high}
+        limits = {"least": least, "most": most, "classes": np.array(["no", "yes"])}
+        notes = replace(fitted[-1], **known, **limits).notes
         assert "aggregation bias" in notes[0]
         assert len(notes) == 1 + len(expected)
-        assert all(name in note for name, note in zip(expected, notes[1:], strict=True))
+        for names, note in zip(expected, notes[1:], strict=True):
+            assert all(name in note for name in names)
 
 
 @pytest.mark.parametrize("dtype", ["object", "string", "Int64", "category"])
