@@ -8,7 +8,7 @@ from scipy.special import comb, expit
 
 from unbag.inference.label_draws import (
     LabelSampler,
-    draw_counts,
+    draw_bag_counts,
     redraw_two_by_two,
     round_counts,
 )
@@ -92,7 +92,7 @@ def test_noisy_counts_have_the_posterior_of_a_normal_count():
     S = noise * np.array([[[1.0, -1.0], [-1.0, 1.0]]])
     count = np.array([[n - known, known]])
     args = scores, np.array([n]), np.ones(n, int), count, S, (count, count), 0.0, rng
-    draws = [draw_counts(*args)[0, 1] for _ in range(3000)]
+    draws = [draw_bag_counts(*args)[0, 1] for _ in range(3000)]
     mean = (p.sum() / V + known / noise) / (1 / V + 1 / noise)
     assert np.mean(draws) == pytest.approx(mean, abs=0.2)
     # whole numbers add their own variance of about a sixth
@@ -115,7 +115,7 @@ def test_counts_in_sets_are_those_of_enumeration(low, high):
     ends = tuple(np.tile(np.array(one, dtype=float), (chains, 1)) for one in (low, high))
     middle = 8.0 * (ends[0] + ends[1]) / (ends[0] + ends[1]).sum(axis=1, keepdims=True)
     args = np.tile(scores, chains), np.full(chains, n), np.ones(n * chains, int), middle
-    found = draw_counts(*args, np.zeros((chains, K, K)), ends, 0.0, rng)
+    found = draw_bag_counts(*args, np.zeros((chains, K, K)), ends, 0.0, rng)
     assert set(map(tuple, found.tolist())) <= set(wanted)
     exact = np.array(list(wanted.values())) / sum(wanted.values())
     share = [np.mean((found == count).all(axis=1)) for count in wanted]

@@ -175,7 +175,7 @@ def redraw_two_by_two(
     return np.where(accept & (drawn == new), new, x)
 
 
-def draw_counts(
+def draw_bag_counts(
     scores: Floats,
     sizes: Ints,
     multiplicity: Ints,

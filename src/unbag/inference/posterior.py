@@ -14,7 +14,7 @@ from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.bags.priors import prior_offset
 from unbag.inference.grouped_rows import ROWS_AT_A_TIME, GroupedRows, count_limits
-from unbag.inference.label_draws import LabelSampler, draw_counts
+from unbag.inference.label_draws import LabelSampler, draw_bag_counts
 from unbag.model_selection.fitted import last_step
 from unbag.observations.count_likelihood import count_covariance
 
@@ -94,7 +94,7 @@ def draw_shares(
             cell += np.tile(rows.code[part], n)
             own = np.concatenate(list(scores[draws]), axis=1)
             count, noise, low, high = (np.concatenate([each] * n) for each in known)
-            counts = draw_counts(own, lengths, number, count, noise, (low, high), effect, rng)
+            counts = draw_bag_counts(own, lengths, number, count, noise, (low, high), effect, rng)
             if effect > 0:
                 add_group_effects(own, cell, number, G, counts, effect, rng)
             table = LabelSampler(lengths, number, rng).draw(own, counts)
