@@ -56,6 +56,15 @@ def test_shares_add_up_to_the_totals_in_every_draw(fitted):
     np.testing.assert_allclose(of_bags, found.bag_counts, atol=1e-4)
 
 
+def test_bags_that_are_drawn_some_at_a_time_keep_to_their_totals(fitted, monkeypatch):
+    model, X, y, _, whole = fitted
+    monkeypatch.setattr("unbag.inference.grouped_rows.ROWS_AT_A_TIME", 300)
+    found = group_estimates(model, X, y, "race")
+    of_bags = np.einsum("bg,bgc->bc", found.bag_sizes, np.nan_to_num(found.bag_draws[0]))
+    np.testing.assert_allclose(of_bags, found.bag_counts, atol=1e-4)
+    np.testing.assert_allclose(found.share, whole.share, atol=0.02)
+
+
 def test_intervals_hold_the_truth_and_lie_within_bounds(fitted):
     *_, truth, found = fitted
     assert ((found.low <= truth) & (truth <= found.high)).sum() >= 7  # of 9

@@ -251,7 +251,8 @@ class GroupEstimates:
         part = (self.high - self.low) / np.maximum(self.most - self.least, 1e-12)
         centred = self.draws - self.share
         notes, pairs = [_WARNING], set()
-        for g in np.flatnonzero(part.max(axis=1) > _PART) if len(self.groups) > 1 else ():
+        wide = np.flatnonzero(part.max(axis=1) > _PART).tolist()
+        for g in wide if len(self.groups) > 1 else []:
             c = int(part[g].argmax())
             # the group with which it shares what the bags show
             covariance = centred[:, g, c] @ centred[:, :, c]
@@ -281,7 +282,8 @@ class GroupEstimates:
     def as_text(self) -> list[tuple[str, ...]]:
         """The table in words, the names of the columns first."""
         level = f"{100 * self.confidence_level:g}% interval"
-        rows = [("group", "size", "class", "share", level, "bounds", "Goodman")]
+        heads = ("group", "size", "class", "share", level, "bounds", "Goodman")
+        rows: list[tuple[str, ...]] = [heads]
         for g, c in np.ndindex(self.share.shape):
             found = (
                 shown(self.groups[g], 24),

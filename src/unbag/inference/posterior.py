@@ -74,13 +74,13 @@ def draw_shares(
     bags, rng, inside = rows.bags, np.random.default_rng(posterior.seed), rows.inside
     S, G, C = posterior.n_draws, len(rows.names), bags.n_classes
     covariance, weighted = count_covariance(bags), bool((rows.weights != 1).any())
-    limits = count_limits(bags)
+    ends = count_limits(bags)
     effect = random_intercept_variance(posterior.model, bags)
     totals, by_bag, rows_of_bags = np.zeros((S, G, C)), [], bags.lengths
     for some, part in rows.blocks():
         n_rows, n_bags = part.stop - part.start, some.stop - some.start
         bag = bags.index[part] - some.start
-        known = bags.counts[some], covariance[some], *(limit[some] for limit in limits)
+        known = bags.counts[some], covariance[some], *(end[some] for end in ends)
         scores = posterior(_safe_indexing(rows.X, np.arange(part.start, part.stop)))
         if offset is not None:
             scores += offset[:, part]
