@@ -24,11 +24,14 @@ def test_shares_contrast_and_page(model, known, frames, call, tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("group  size  class  share  95% interval")
     assert "desk (1) − phone (1)" in result.stdout
-    assert "effect in desk" in result.stdout
-    assert "effect in phone" in result.stdout
+    assert "effect in desk" in " ".join(result.stdout.split())
+    assert "effect in phone" in " ".join(result.stdout.split())
     text = page.read_text(encoding="utf-8")
     assert text.count('class="picture"') >= 4
     assert "Shares by device" in text
+    # the contrast and the numbers as they are printed
+    assert re.search(r"desk \(1\) − phone \(1\): [+-]0\.\d{3} \(95% interval", text)
+    assert re.search(r"<bdi>0\.\d{3} to 0\.\d{3}</bdi>", text)
     found = json.loads(call("groups", *model, *known[:4], *how, "--json").stdout)
     total = sum(one["size"] * one["share"] for one in found["groups"] if one["class"] == 1)
     assert total == pytest.approx(frames[1]["conversions"].sum(), abs=0.01)

@@ -56,6 +56,15 @@ def test_shares_add_up_to_the_totals_in_every_draw(fitted):
     np.testing.assert_allclose(of_bags, found.bag_counts, atol=1e-4)
 
 
+def test_bags_that_are_drawn_some_at_a_time_keep_to_their_totals(fitted, monkeypatch):
+    model, X, y, _, whole = fitted
+    monkeypatch.setattr("unbag.inference.grouped_rows.ROWS_AT_A_TIME", 300)
+    found = group_estimates(model, X, y, "race")
+    of_bags = np.einsum("bg,bgc->bc", found.bag_sizes, np.nan_to_num(found.bag_draws[0]))
+    np.testing.assert_allclose(of_bags, found.bag_counts, atol=1e-4)
+    np.testing.assert_allclose(found.share, whole.share, atol=0.02)
+
+
 def test_intervals_hold_the_truth_and_lie_within_bounds(fitted):
     *_, truth, found = fitted
     assert ((found.low <= truth) & (truth <= found.high)).sum() >= 7  # of 9
@@ -178,19 +187,55 @@ def test_noisy_counts_have_no_sure_bounds_and_wider_intervals(fitted):
     assert np.mean(other.high - other.low) > np.mean(found.high - found.low)
 
 
-def test_groups_that_bags_cannot_separate_are_named(fitted):
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_draws_keep_to_counts_that_are_known_as_sets(fitted, n_classes):
+    _, X, y, truth, exact = fitted
+    counts = np.round(30 * y["proportion"]).astype(int)
+    if n_classes == 2:
+        counts = counts[:, 0]
+    low, high = np.maximum(counts - 2, 0), np.minimum(counts + 2, 30)
+    sets = bag_target(y["bag"], low=low, high=high)
+    model = LLPClassifier(kernel=None).fit(X, sets)
+    found = group_estimates(model, X, sets, "race", n_draws=60)
+    share, _, _, least, most = np.nan_to_num(found.bag_draws)
+    total = np.einsum("bg,bgc->bc", found.bag_sizes, share).reshape(40, -1)[:, -n_classes:]
+    known = [np.stack([one[sets["bag"] == b][0] for b in range(40)]) for one in (low, high)]
+    if n_classes == 2:
+        total, truth, exact_width = total[:, 1], truth[:, 0], (exact.high - exact.low)[:, 0]
+        width, share_of = (found.high - found.low)[:, 1], found.share[:, 1]
+    else:
+        width, exact_width, share_of = found.high - found.low, exact.high - exact.low, found.share
+    assert ((known[0] - 1e-4 <= total) & (total <= known[1] + 1e-4)).all()
+    assert (least <= share + 1e-6).all()
+    assert (share <= most + 1e-6).all()
+    assert np.abs(share_of - truth).max() < 0.15
+    assert width.mean() > exact_width.mean()
+
+
+def test_groups_of_which_counts_show_little_are_merged_on_advice(fitted):
     rng = np.random.default_rng(0)
     shift = 0.1 * rng.normal(size=(300, 1))
-    first = 0.5 + shift * [1, -1] + 0.01 * rng.normal(size=(300, 2))
-    draws = np.stack([first, 1 - first, 0.3 + 0.01 * rng.normal(size=(300, 2))], axis=1)
-    for bounds, expected in (((0.2, 0.8), ["black and latino"]), ((0.0, 1.0), [])):
+    both = 0.5 + shift * [1, -1] + 0.01 * rng.normal(size=(300, 2))
+    white = 0.3 + 0.01 * rng.normal(size=(300, 1))
+    inseparable = np.concatenate([both, white], axis=1)
+    # few, so that the share of another group hardly depends on theirs
+    rare = np.concatenate([both[:, :1], white, 1 - white - 0.02 * both[:, :1]], axis=1)
+    cases = (
+        (inseparable, (0.2, 0.8), [("black", "latino", "50")]),
+        (inseparable, (0.0, 1.0), []),
+        (rare, (0.2, 0.8), [("black", "white")]),
+    )
+    for yes, bounds, expected in cases:
+        draws = np.stack([1 - yes, yes], axis=2)
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
         least, most = (np.full((3, 2), bound) for bound in bounds)
-        known = {"draws": draws, "low": low, "high": high, "least": least, "most": most}
-        notes = replace(fitted[-1], classes=np.array(["no", "yes"]), **known).notes
+        known = {"draws": draws, "share": draws.mean(axis=0), "low": low, "high": high}
+        limits = {"least": least, "most": most, "classes": np.array(["no", "yes"])}
+        notes = replace(fitted[-1], **known, **limits).notes
         assert "aggregation bias" in notes[0]
         assert len(notes) == 1 + len(expected)
-        assert all(name in note for name, note in zip(expected, notes[1:], strict=True))
+        for names, note in zip(expected, notes[1:], strict=True):
+            assert all(name in note for name in names)
 
 
 @pytest.mark.parametrize("dtype", ["object", "string", "Int64", "category"])

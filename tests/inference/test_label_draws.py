@@ -8,7 +8,7 @@ from scipy.special import comb, expit
 
 from unbag.inference.label_draws import (
     LabelSampler,
-    draw_noisy_counts,
+    draw_bag_counts,
     redraw_two_by_two,
     round_counts,
 )
@@ -90,13 +90,34 @@ def test_noisy_counts_have_the_posterior_of_a_normal_count():
     V, noise, known = float(p @ (1 - p)), 9.0, 30.0
     scores = np.stack([np.zeros(n), eta])
     S = noise * np.array([[[1.0, -1.0], [-1.0, 1.0]]])
-    draws = [
-        draw_noisy_counts(
-            scores, np.array([n]), np.ones(n, int), np.array([[n - known, known]]), S, effect, rng
-        )[0, 1]
-        for effect in [0.0] * 3000
-    ]
+    count = np.array([[n - known, known]])
+    args = scores, np.array([n]), np.ones(n, int), count, S, (count, count), 0.0, rng
+    draws = [draw_bag_counts(*args)[0, 1] for _ in range(3000)]
     mean = (p.sum() / V + known / noise) / (1 / V + 1 / noise)
     assert np.mean(draws) == pytest.approx(mean, abs=0.2)
     # whole numbers add their own variance of about a sixth
     assert np.var(draws) == pytest.approx(1 / (1 / V + 1 / noise) + 1 / 6, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [([2, 1], [7, 6]), ([0, 8], [0, 8]), ([1, 0, 2], [5, 3, 4])], ids=str
+)
+def test_counts_in_sets_are_those_of_enumeration(low, high):
+    n, K = 8, len(low)
+    rng = np.random.default_rng(5)
+    scores, wanted = rng.normal(size=(K, n)), {}
+    for labels in product(range(K), repeat=n):
+        count = np.bincount(labels, minlength=K)
+        if (low <= count).all() and (count <= high).all():
+            weight = np.exp(sum(scores[c, j] for j, c in enumerate(labels)))
+            wanted[tuple(count)] = wanted.get(tuple(count), 0.0) + weight
+    chains = 4000
+    ends = tuple(np.tile(np.array(one, dtype=float), (chains, 1)) for one in (low, high))
+    middle = 8.0 * (ends[0] + ends[1]) / (ends[0] + ends[1]).sum(axis=1, keepdims=True)
+    args = np.tile(scores, chains), np.full(chains, n), np.ones(n * chains, int), middle
+    found = draw_bag_counts(*args, np.zeros((chains, K, K)), ends, 0.0, rng)
+    assert set(map(tuple, found.tolist())) <= set(wanted)
+    exact = np.array(list(wanted.values())) / sum(wanted.values())
+    share = [np.mean((found == count).all(axis=1)) for count in wanted]
+    # the normal law of eight labels is an approximation
+    np.testing.assert_allclose(share, exact, atol=0.04)

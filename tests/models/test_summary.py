@@ -30,6 +30,24 @@ class TestSummary:
             assert frame["standard_error"][j + 1] == pytest.approx(error[0])
         np.testing.assert_allclose(frame["coefficient"][1:], model.coef_[0])
 
+    def test_levels_are_compared_with_their_mean(self):
+        cities = np.array(["Bonn", "Oslo", "Rome"])
+        city = cities[np.digitize(X[:, 0], np.quantile(X[:, 0], [0.3, 0.6]))]
+        frame = pd.DataFrame({"height": X[:, 1], "city": city})
+        model = LLPClassifier(kernel=None).fit(frame, TWO.y)
+        found = model.summary().frame().set_index("column")
+        each = pd.DataFrame({"height": 0.0, "city": cities})
+        scores = model.decision_function(each)
+        assert found["coefficient"]["(intercept)"] == pytest.approx(scores.mean())
+        f = model.function_
+        Phi = f.design_matrix(f.encoder.encode(each))
+        for k, name in enumerate(cities):
+            level = found.loc[f"city_{name}"]
+            assert level["coefficient"] == pytest.approx(scores[k] - scores.mean())
+            change = Phi[k] - Phi.mean(axis=0)
+            error = np.sqrt(change @ model.covariance_ @ change)
+            assert level["standard_error"] == pytest.approx(error)
+
     def test_intervals_are_those_of_t(self):
         model = LLPClassifier(kernel=None).fit(X, TWO.y)
         frame = model.summary(0.8).frame()

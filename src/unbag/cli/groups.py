@@ -69,16 +69,17 @@ def run(options: argparse.Namespace) -> int:
     by, pairs = groups[code], [_pair(text, groups.tolist(), options) for text in options.contrast]
     with naming(options):
         estimates = group_estimates(model, data.X, data.y, by, random_state=0)
-        contrasts = [estimates.contrast(*pair, of=options.of) for pair in pairs]
-        limits = [
-            group_sensitivity(model, data.X, data.y, by, *pair, of=options.of, random_state=0)
+        compared = [
+            (
+                estimates.contrast(*pair, of=options.of),
+                group_sensitivity(model, data.X, data.y, by, *pair, of=options.of, random_state=0),
+            )
             for pair in pairs
         ]
     if options.report is not None:
         title = f"Shares by {', '.join(options.by)}"
         about = {"title": title, "command": options.command}
-        save_page(groups_page(estimates, limits, model=model, **about), options)
-    compared = zip(contrasts, limits, strict=True)
+        save_page(groups_page(estimates, compared, model=model, **about), options)
     said = (
         "\n".join(textwrap.fill(part, WIDTH) for part in (str(one), limit.summary))
         for one, limit in compared
@@ -88,9 +89,9 @@ def run(options: argparse.Namespace) -> int:
         "groups": estimates.table.to_dict("records"),
         "bags": estimates.bags.to_dict("records"),
         "polarisation": records(estimates.polarisation()),
-        "contrasts": [vars(one) for one in contrasts],
+        "contrasts": [vars(one) for one, _ in compared],
         "sensitivity": [
-            vars(one) | {"effects": [vars(effect) for effect in one.effects]} for one in limits
+            vars(one) | {"effects": [vars(effect) for effect in one.effects]} for _, one in compared
         ],
         "notes": estimates.notes,
     }

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_one_each
 from unbag._text import quoted
-from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.bags import ANYTHING, Bags, check_bag_target
 from unbag.observations.count_likelihood import count_covariance
 
 # Rows of whole bags that are drawn at a time.
@@ -39,7 +39,7 @@ class GroupedRows:
     @classmethod
     def read(cls, X: Any, y: Any, by: Any, weights: ArrayLike | None) -> GroupedRows:
         """Check what `group_estimates` is given."""
-        bags, _ = check_bag_target(y, accept=("multiplicity",)).with_labelled_rows_apart()
+        bags, _ = check_bag_target(y, accept=ANYTHING).with_labelled_rows_apart()
         names, code = read_groups_by(X, by, bags.n_instances)
         each = np.ones(bags.n_instances) if weights is None else np.asarray(weights, dtype=float)
         check_one_each(each, bags.n_instances, "weights", "instances")
@@ -74,12 +74,22 @@ class GroupedRows:
             first = last
 
 
+def count_limits(bags: Bags) -> tuple[Floats, Floats]:
+    """Lowest and highest count of each class in each bag, without noise (n_bags, n_classes)."""
+    if bags.limits is None:
+        return (count := np.round(bags.counts)), count
+    low, high = np.moveaxis(bags.limits, -1, 0)
+    if low.ndim == 2:
+        return low, high
+    return np.stack([bags.sizes - high, low], 1), np.stack([bags.sizes - low, high], 1)
+
+
 def duncan_davis_counts(rows: GroupedRows) -> tuple[Floats, Floats]:
     """Least and largest number of each class among each group of each bag."""
     bags, inside = rows.bags, rows.inside[:, :, None].astype(float)
-    count = np.round(bags.counts)[:, None, :]
+    low, high = (limit[:, None, :] for limit in count_limits(bags))
     outside = bags.sizes[:, None, None] - inside
-    least, most = np.maximum(count - outside, 0.0), np.minimum(count, inside)
+    least, most = np.maximum(low - outside, 0.0), np.minimum(high, inside)
     noisy = np.asarray(count_covariance(bags).any(axis=(1, 2)))[:, None, None]
     return np.where(noisy, 0.0, least), np.where(noisy, inside, most)
 

@@ -36,9 +36,8 @@ from unbag.inference.grouped_rows import (
 )
 from unbag.inference.posterior import PosteriorScores, draw_shares, interval
 
-# Bags hardly separate two groups whose shares are so correlated in the posterior, if an interval
-# of one is as wide as so large a part of its bounds.
-_CORRELATION, _PART = -0.7, 0.5
+# Groups are merged on advice if an interval is as wide as so large a part of its bounds.
+_PART = 0.5
 
 _WARNING = (
     "Shares and intervals are valid if rows with the same features have the same log-odds in all bags, "
@@ -67,10 +66,16 @@ class Contrast:
     most: float
     confidence_level: float
 
+    @property
+    def name(self) -> str:
+        """Both shares, and the sign between them."""
+        sign = "−" if self.kind == "difference" else "/"
+        return f"{shown(self.first)} {sign} {shown(self.second)}"
+
     def __str__(self) -> str:
-        sign, form = ("−", "+.3f") if self.kind == "difference" else ("/", ".3f")
+        form = "+.3f" if self.kind == "difference" else ".3f"
         return (
-            f"{shown(self.first)} {sign} {shown(self.second)}: {self.estimate:{form}} "
+            f"{self.name}: {self.estimate:{form}} "
             f"({100 * self.confidence_level:g}% interval {self.low:{form}} to {self.high:{form}}), "
             f"larger with probability {self.probability:.3f}; bounds {self.least:{form}} to "
             f"{self.most:{form}}"
@@ -242,24 +247,30 @@ class GroupEstimates:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What to be wary of: the model, and each pair of groups that bags hardly separate."""
+        """What to be wary of: the model, and groups of which the counts show little."""
         part = (self.high - self.low) / np.maximum(self.most - self.least, 1e-12)
-        notes = [_WARNING]
-        for g, h in zip(*np.tril_indices(len(self.groups), -1), strict=True):
-            both = self.draws[:, [h, g]]
-            centred = both - both.mean(axis=0)
-            sd = np.maximum(centred.std(axis=0), 1e-12)
-            correlation = (centred[:, 0] * centred[:, 1]).mean(axis=0) / (sd[0] * sd[1])
-            c = int(correlation.argmin())
-            if correlation[c] < _CORRELATION and max(part[g, c], part[h, c]) > _PART:
-                merged = np.average(both[:, :, c], axis=1, weights=self.sizes[[h, g]])
-                least, most = interval(merged, self.confidence_level)
-                first, second, of = self.groups[h], self.groups[g], self.classes[c]
+        centred = self.draws - self.share
+        notes, pairs = [_WARNING], set()
+        wide = np.flatnonzero(part.max(axis=1) > _PART).tolist()
+        for g in wide if len(self.groups) > 1 else []:
+            c = int(part[g].argmax())
+            # the group with which it shares what the bags show
+            covariance = centred[:, g, c] @ centred[:, :, c]
+            correlation = covariance / np.maximum(np.linalg.norm(centred[:, :, c], axis=0), 1e-12)
+            correlation[g] = np.inf
+            h = int(correlation.argmin())
+            if {g, h} not in pairs:
+                pairs.add(frozenset((g, h)))
+                sizes = np.maximum(self.sizes[[g, h]], 1e-12)
+                merged = np.average(self.draws[:, [g, h], c], axis=1, weights=sizes)
+                low, high = (
+                    percent(float(end), 1) for end in interval(merged, self.confidence_level)
+                )
                 notes.append(
-                    f"Bags hardly separate {shown(first, 24)} and {shown(second, 24)} (posterior "
-                    f"correlation {correlation[c]:.2f} for {shown(of, 24)}): merge them; "
-                    f"together they have {percent(float(merged.mean()), 1)} "
-                    f"({percent(float(least), 1)} to {percent(float(most), 1)})."
+                    f"The counts show little of {shown(self.groups[g], 24)}: its interval for "
+                    f"{shown(self.classes[c], 24)} is {percent(float(part[g, c]))} of its bounds. Merge it "
+                    f"with {shown(self.groups[h], 24)}; together they have "
+                    f"{percent(float(merged.mean()), 1)} ({low} to {high})."
                 )
         return tuple(notes)
 
@@ -268,19 +279,28 @@ class GroupEstimates:
             name, of = name
         return find_name(name, self.groups, "group"), find_class(of, self.classes)
 
-    def __str__(self) -> str:
+    def as_text(self) -> list[tuple[str, ...]]:
+        """The table in words, the names of the columns first."""
         level = f"{100 * self.confidence_level:g}% interval"
         heads = ("group", "size", "class", "share", level, "bounds", "Goodman")
-        rows = []
+        rows: list[tuple[str, ...]] = [heads]
         for g, c in np.ndindex(self.share.shape):
-            first = (shown(self.groups[g], 24), f"{self.sizes[g]:,.0f}") if c == 0 else ("", "")
             found = (
+                shown(self.groups[g], 24),
+                f"{self.sizes[g]:,.0f}",
+                shown(self.classes[c], 24),
                 f"{self.share[g, c]:.3f}",
                 f"{self.low[g, c]:.3f} to {self.high[g, c]:.3f}",
                 f"{self.least[g, c]:.3f} to {self.most[g, c]:.3f}",
                 f"{self.goodman.share[g, c]:.3f}",
             )
-            rows.append((*first, shown(self.classes[c], 24), *found))
+            rows.append(found)
+        return rows
+
+    def __str__(self) -> str:
+        heads, *rows = self.as_text()
+        # the name and size of a group once
+        rows = [("", "", *row[2:]) if k % len(self.classes) else row for k, row in enumerate(rows)]
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*table_lines(heads, rows), "", *notes])
 

@@ -22,15 +22,17 @@ and Hastings' rule.
 
 **Noisy counts** are drawn first, for each draw of the scores: the count is normal with mean Σp and
 covariance Σ(diag p − pp') + τ²vv', what is known of it is that plus noise, and their product is
-rounded to whole numbers.
+rounded to whole numbers. **Sets of counts**: of that normal law, whole numbers within the limits are
+drawn, for two classes at a time, given their sum.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, gammaln, softmax
+from scipy.special import expit, gammaln, log_ndtr, ndtri_exp, softmax
 
 from unbag._arrays import Floats, Ints, Segments
 from unbag.observations.saddlepoint import TiltSearch, tilted_probabilities
@@ -40,6 +42,9 @@ _TILT_STEPS = 40
 
 # Sweeps of exchanges after the start, and for each class but one where rows stand for several.
 _SWEEPS, _PAIR_SWEEPS = 10, 20
+
+# Sweeps over pairs of classes whose counts are known as sets.
+_COUNT_SWEEPS = 10
 
 _TINY = 1e-12
 
@@ -170,20 +175,25 @@ def redraw_two_by_two(
     return np.where(accept & (drawn == new), new, x)
 
 
-def draw_noisy_counts(
+def draw_bag_counts(
     scores: Floats,
     sizes: Ints,
     multiplicity: Ints,
     counts: Floats,
     noise: Floats,
+    limits: tuple[Floats, Floats],
     bag_effect: float,
     rng: np.random.Generator,
 ) -> Ints:
     """Whole counts of bags, given scores (n_classes, n_rows) and counts (n_bags, n_classes).
 
-    ``noise`` is the covariance of what counts are off by, ``bag_effect`` τ² of two classes.
+    ``noise`` is the covariance of what counts are off by, ``limits`` the lowest and highest counts,
+    ``bag_effect`` τ² of two classes.
     """
     rows, K = Segments(sizes), scores.shape[0]
+    is_set = (limits[0] < limits[1]).any(axis=1)
+    if not (noise.any() or is_set.any()):
+        return round_counts(counts, counts.sum(axis=1), rng)
     p = softmax(scores, axis=0)
     mean = rows.sum(p * multiplicity).T
     pairs = p[:, None] * (np.eye(K)[:, :, None] - p[None])
@@ -197,7 +207,38 @@ def draw_noisy_counts(
     normal = rng.normal(size=counts.shape) * np.sqrt(np.maximum(values, 0.0))
     noisy = np.asarray(noise.any(axis=(1, 2)))[:, None]
     found = np.where(noisy, centre + np.einsum("bij,bj->bi", vectors, normal), counts)
-    return round_counts(found, rows.sum(multiplicity.astype(float)), rng)
+    whole = round_counts(found, rows.sum(multiplicity.astype(float)), rng)
+    if is_set.any():
+        low, high = (limit[is_set] for limit in limits)
+        whole[is_set] = _draw_within(low, high, whole[is_set], mean[is_set], V[is_set], rng)
+    return whole
+
+
+def _draw_within(
+    low: Floats, high: Floats, start: Ints, mean: Floats, V: Floats, rng: np.random.Generator
+) -> Ints:
+    """Whole counts of a normal law within limits, from a start with the same sums."""
+    count = low + 0.0
+    for c in range(low.shape[1]):
+        count[:, c] += np.clip(start.sum(axis=1) - count.sum(axis=1), 0.0, high[:, c] - low[:, c])
+    inverse = np.linalg.pinv(V, rcond=1e-9, hermitian=True)
+    for _ in range(_COUNT_SWEEPS if low.shape[1] > 2 else 1):
+        for a, c in combinations(range(low.shape[1]), 2):
+            pull = inverse[:, a] - inverse[:, c]
+            precision = np.maximum(pull[:, a] - pull[:, c], _TINY)
+            middle = -np.einsum("bi,bi->b", pull, count - mean) / precision
+            least = np.maximum(low[:, a] - count[:, a], count[:, c] - high[:, c])
+            most = np.minimum(high[:, a] - count[:, a], count[:, c] - low[:, c])
+            ends = (np.stack([least - 0.5, most + 0.5]) - middle) * np.sqrt(precision)
+            # in the lower tail, where logarithms of the distribution function are exact
+            sign = np.where(ends.sum(axis=0) > 0, -1.0, 1.0)
+            u = rng.uniform(_TINY, 1.0 - _TINY, len(count))
+            tails = log_ndtr(ends * sign) + np.log([u, 1.0 - u])
+            drawn = middle + sign * ndtri_exp(np.logaddexp(*tails)) / np.sqrt(precision)
+            move = np.clip(np.round(drawn), least, most)
+            count[:, a] += move
+            count[:, c] -= move
+    return count.astype(np.intp)
 
 
 def round_counts(counts: Floats, totals: Floats, rng: np.random.Generator) -> Ints:

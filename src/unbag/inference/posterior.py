@@ -13,8 +13,8 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.bags.priors import prior_offset
-from unbag.inference.grouped_rows import ROWS_AT_A_TIME, GroupedRows
-from unbag.inference.label_draws import LabelSampler, draw_noisy_counts, round_counts
+from unbag.inference.grouped_rows import ROWS_AT_A_TIME, GroupedRows, count_limits
+from unbag.inference.label_draws import LabelSampler, draw_bag_counts
 from unbag.model_selection.fitted import last_step
 from unbag.observations.count_likelihood import count_covariance
 
@@ -74,12 +74,13 @@ def draw_shares(
     bags, rng, inside = rows.bags, np.random.default_rng(posterior.seed), rows.inside
     S, G, C = posterior.n_draws, len(rows.names), bags.n_classes
     covariance, weighted = count_covariance(bags), bool((rows.weights != 1).any())
+    ends = count_limits(bags)
     effect = random_intercept_variance(posterior.model, bags)
     totals, by_bag, rows_of_bags = np.zeros((S, G, C)), [], bags.lengths
     for some, part in rows.blocks():
         n_rows, n_bags = part.stop - part.start, some.stop - some.start
         bag = bags.index[part] - some.start
-        noise, known = covariance[some], bags.counts[some]
+        known = bags.counts[some], covariance[some], *(end[some] for end in ends)
         scores = posterior(_safe_indexing(rows.X, np.arange(part.start, part.stop)))
         if offset is not None:
             scores += offset[:, part]
@@ -92,12 +93,8 @@ def draw_shares(
             cell = (np.repeat(np.arange(n), n_rows) * n_bags + np.tile(bag, n)) * G
             cell += np.tile(rows.code[part], n)
             own = np.concatenate(list(scores[draws]), axis=1)
-            tiled = np.tile(known, (n, 1))
-            if noise.any():
-                args = tiled, np.tile(noise, (n, 1, 1)), effect, rng
-                counts = draw_noisy_counts(own, lengths, number, *args)
-            else:
-                counts = round_counts(tiled, tiled.sum(axis=1), rng)
+            count, noise, low, high = (np.concatenate([each] * n) for each in known)
+            counts = draw_bag_counts(own, lengths, number, count, noise, (low, high), effect, rng)
             if effect > 0:
                 add_group_effects(own, cell, number, G, counts, effect, rng)
             table = LabelSampler(lengths, number, rng).draw(own, counts)

@@ -149,8 +149,8 @@ class GroupSensitivity:
         effects = " ".join(one.sentence(self.threshold) for one in self.effects)
         least, most = self.bounds
         return (
-            f"{self.what} is {self.estimate:.3f}, {side} {self.threshold:g}. {effects} Whatever the "
-            f"effect, bounds are {least:.3f} to {most:.3f}."
+            f"{self.what} is {side} {self.threshold:g}. {effects} Whatever the effect, it is between "
+            f"{least:.3f} and {most:.3f}."
         )
 
     def __str__(self) -> str:

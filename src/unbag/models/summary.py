@@ -16,6 +16,7 @@ from unbag._text import aligned, counted, percent, shown
 from unbag.defaults import FEWEST_DEGREES
 from unbag.models.base import check_instances
 from unbag.terms.base import Term
+from unbag.terms.categories import CategoryTerm
 from unbag.terms.encoding import EncodedRows, TableEncoder, is_sparse
 from unbag.terms.kernel import KernelTerm
 
@@ -60,6 +61,9 @@ class FittedFunction:
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelSummary:
     """Terms and coefficients of a mixed model; it prints as both tables.
+
+    Levels of a category are compared with the mean of all its levels, which the intercept includes:
+    bags say little of this mean, and much of differences.
 
     Attributes
     ----------
@@ -179,6 +183,9 @@ def summarise_model(model: Any, confidence_level: float) -> ModelSummary:
     intercept, coef, names = theta[:, 0] + offset, [], ["(intercept)"]
     for term, columns in zip(f.terms, f.columns, strict=True):
         own, offset = term.in_units(theta[:, columns])
+        if isinstance(term, CategoryTerm):
+            offset = own.mean(axis=1)
+            own = own - offset[:, None]
         intercept = intercept + offset
         if not isinstance(term, KernelTerm):
             coef.append(own)
@@ -211,13 +218,18 @@ def standard_errors(f: FittedFunction, covariance: Floats) -> Floats:
     """Those of the intercept and of coefficients in units of the table (n_outputs, n_names)."""
     n_outputs, n = f.theta.shape
     own = contrasted(covariance, n_outputs)
-    deviations = np.sqrt(np.diagonal(own, axis1=1, axis2=2))
     # the intercept in units of the table is a sum over all coefficients
     constant, errors = np.eye(n)[0], []
     for term, columns in zip(f.terms, f.columns, strict=True):
         constant[columns] = term.in_units(np.eye(columns.stop - columns.start))[1]
+        block = own[:, columns, columns]
+        if isinstance(term, CategoryTerm):
+            constant[columns] = 1.0 / block.shape[1]
+            block = block - block.mean(axis=1, keepdims=True)
+            block = block - block.mean(axis=2, keepdims=True)
         if not isinstance(term, KernelTerm):
-            errors.append(term.in_units(deviations[:, columns])[0])
+            deviations = np.sqrt(np.maximum(np.diagonal(block, axis1=1, axis2=2), 0.0))
+            errors.append(term.in_units(deviations)[0])
     intercept = np.sqrt(np.einsum("i,kij,j->k", constant, own, constant))
     return np.concatenate([intercept[:, None], *errors], axis=1)
 

@@ -10,7 +10,7 @@ import numpy as np
 from unbag._checks import check_choice
 from unbag._text import counted, percent, shown
 from unbag.inference.grouped_rows import find_name
-from unbag.inference.groups import GroupEstimates
+from unbag.inference.groups import Contrast, GroupEstimates
 from unbag.inference.sensitivity import GroupSensitivity
 from unbag.reports.drawing import (
     BLUE,
@@ -151,18 +151,14 @@ class GroupSensitivityDisplay(Display):
 
 def groups_page(
     estimates: GroupEstimates,
-    sensitivities: list[GroupSensitivity],
+    contrasts: list[tuple[Contrast, GroupSensitivity]],
     *,
     model: Any,
     title: str = "Shares by group",
     command: str | None = None,
 ) -> Page:
-    """Make a page with tables and pictures of shares by group, and what would overturn them."""
-    e, table = estimates, estimates.table
-    rows = tuple(
-        tuple(f"{v:.3f}" if isinstance(v, float) else shown(v) for v in row)
-        for row in table.itertuples(index=False)
-    )
+    """Make a page with tables and pictures of shares by group, and what would overturn contrasts."""
+    e = estimates
     kinds = {
         "forest": "Shares of {} with intervals, bounds and ecological regression.",
         "density": "Estimates of {} in each bag, weighted by size.",
@@ -175,7 +171,8 @@ def groups_page(
         if kind != "tomography" or len(e.groups) == 2
     )
     notes = (Finding(e.notes[0], "warning"), *(Finding(note, "note") for note in e.notes[1:]))
-    numbers = NumberTable("Shares by group", tuple(table), rows)
+    head, *rows = e.as_text()
+    numbers = NumberTable("Shares by group", head, tuple(rows))
     found = e.polarisation()
     first = zip(found["group"], found["preferred"], found["probability"], strict=True)
     words = "; ".join(f"{g}: {c} (probability {p:.3f})" for g, c, p in first)
@@ -185,10 +182,10 @@ def groups_page(
         Section("shares", "Shares by group", notes, pictures, (numbers,)),
         Section("polarisation", "Polarisation", (polarised,)),
     ]
-    for k, one in enumerate(sensitivities):
+    for k, (contrast, one) in enumerate(contrasts):
         picture = Picture(GroupSensitivityDisplay(one).plot, one.what, one.summary)
-        heading = f"Sensitivity: {one.what}"
-        sections.append(Section(f"sensitivity{k}", heading, (Finding(one.summary),), (picture,)))
+        said = Finding(f"{contrast}."), Finding(one.summary)
+        sections.append(Section(f"contrast{k}", contrast.name, said, (picture,)))
     c = int(len(e.classes) == 2)
     tiles = tuple(
         Tile(

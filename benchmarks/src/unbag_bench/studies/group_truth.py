@@ -7,8 +7,8 @@ voters by race and party in precincts of North Carolina, all and by county; vote
 a model with the other columns as well (of North Carolina, the county). "goodman" is ecological
 regression, with intervals of 1.96 standard errors, "bounds" the middle of the bounds of Duncan and
 Davis, "pyei" the R × C model of the package of this name (multinomial-Dirichlet, one chain of 300
-draws after 300). The band of "sensitivity" is that of intervals of margins with contextual effects,
-in the group itself or in the largest other one, of up to .8 standard deviations of log-odds.
+draws after 300). The bands of "sensitivity" are those of intervals of margins with contextual effects,
+in the group itself or in the largest other one, of up to .2, .4 and .8 standard deviations of log-odds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ COLUMNS = {
     "stops": ["gender", "race", "hour"],
     "flights": ["sched_dep_time", "distance"],
 }
-_STRONGEST = 0.8
+STRENGTHS = (0.2, 0.4, 0.8)
 
 
 def read(task: str) -> tuple[pd.DataFrame, Any, Any, Any]:
@@ -113,13 +113,15 @@ def measure(task: str, method: str) -> Row:
     share, low, high = ESTIMATES[method](Margins(X, names, g, b, inside, counts))
     seconds = time.process_time() - start
     error = np.abs(share - truth)
+    held = (low <= truth + 1e-9) & (truth - 1e-9 <= high)
     return {
         "bags": B,
         "cells": error.size,
         "mean_error": float(np.average(error.mean(axis=1), weights=inside.sum(axis=0))),
         "largest_error": float(error.max()),
-        "held": float(np.mean((low <= truth + 1e-9) & (truth - 1e-9 <= high))),
-        "width": float(np.mean(high - low)),
+        # of sensitivity, one for each strength
+        "held": np.mean(held, axis=(-2, -1)).tolist(),
+        "width": np.mean(high - low, axis=(-2, -1)).tolist(),
         "seconds": round(seconds, 1),
     }
 
@@ -153,12 +155,13 @@ def by_sensitivity(t: Margins) -> Any:
     cells, y = margins(t.inside, t.counts, t.names)
     model = LLPClassifier(kernel=None).fit(cells, y)
     found = group_estimates(model, cells, y, "group")
-    low, high = found.low.copy(), found.high.copy()
+    low, high = (np.stack([one] * len(STRENGTHS)) for one in (found.low, found.high))
     for k, name in enumerate(t.names):
         for c in range(t.counts.shape[1]):
             one = group_sensitivity(model, cells, y, "group", name, of=c, n_draws=20)
-            least, most = one.band(_STRONGEST)
-            low[k, c], high[k, c] = min(low[k, c], least), max(high[k, c], most)
+            least, most = np.transpose([one.band(strength) for strength in STRENGTHS])
+            low[:, k, c] = np.minimum(low[:, k, c], least)
+            high[:, k, c] = np.maximum(high[:, k, c], most)
     return found.share, low, high
 
 
@@ -239,19 +242,23 @@ def page(rows: list[Row]) -> list[str]:
         "width",
         "seconds",
     ]
+    order = sorted(
+        rows, key=lambda row: (list(TASKS).index(row["task"]), METHODS.index(row["method"]))
+    )
     lines = [
         [
             row["task"],
             str(row["bags"]),
-            row["method"],
+            row["method"] + (f" {STRENGTHS[k]}" if row["method"] == "sensitivity" else ""),
             f"{row['mean_error']:.3f}",
             f"{row['largest_error']:.3f}",
-            f"{row['held']:.0%} of {row['cells']}",
-            f"{row['width']:.3f}",
+            f"{held:.0%} of {row['cells']}",
+            f"{width:.3f}",
             f"{row['seconds']:.1f}",
         ]
-        for row in sorted(
-            rows, key=lambda row: (list(TASKS).index(row["task"]), METHODS.index(row["method"]))
+        for row in order
+        for k, (held, width) in enumerate(
+            zip(np.atleast_1d(row["held"]), np.atleast_1d(row["width"]), strict=True)
         )
     ]
     return table(heads, lines)
