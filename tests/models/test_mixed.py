@@ -5,7 +5,7 @@ from scipy.integrate import quad
 from scipy.sparse import csr_matrix
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 
 from unbag import LLPClassifier, bag_target, check_bag_target, multi_grouping_target
 from unbag.datasets import make_gaussian_bags
@@ -20,7 +20,7 @@ from unbag.terms.numbers import NumberTerm
 
 def make_problem(X, y):
     """The likelihood of numbers in the order of their bags."""
-    bags, _ = check_bag_target(y).with_labelled_rows_apart()
+    bags, _ = check_bag_target(y, accept=("sets",)).with_labelled_rows_apart()
     order = np.argsort(bags.index, kind="stable")
     rows = EncodedRows(X[order], np.empty((len(X), 0), dtype=np.int32))
     term = NumberTerm("numbers", [f"x{i}" for i in range(X.shape[1])], list(range(X.shape[1])))
@@ -429,6 +429,28 @@ def test_hidden_counts_under_label_shift_leave_slopes_as_they_are():
     by_rows = np.linalg.norm(LogisticRegression(C=np.inf).fit(X, label).coef_)
     # without the weights of counts, 1.2
     assert np.linalg.norm(model.coef_) / by_rows == pytest.approx(1.0, abs=0.08)
+
+
+def test_counts_that_are_nearly_all_hidden_do_not_run_off_if_taken_for_label_shift():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(1500), 1 + rng.geometric(0.07, size=1500))
+    # cells, whose rows share two of three columns
+    X = np.column_stack([rng.standard_t(3, size=(len(bag), 1)), rng.normal(size=(1500, 2))[bag]])
+    labels = rng.random(len(bag)) < expit(-3.5 + X @ [1.5, 0.5, -0.5])
+    counts = np.bincount(bag, labels, 1500)
+    hidden = counts < 6
+    low, high = np.where(hidden, 0, counts)[bag], np.where(hidden, 5, counts)[bag]
+    likelihood, _ = make_problem(X, bag_target(bag, low=low, high=high))
+    variances = VarianceComponents([slice(1, 4)], np.array([0.25]), 1, 4, np.array([0.5]))
+    losses = []
+    for weight in (0.0, 0.6):
+        fit = maximise(
+            likelihood, np.array([[-2.0, 0, 0, 0]]), variances, bag_effect=0.0, label_shift=weight
+        )
+        f = fit.theta[0, 0] + (X - X.mean(axis=0)) / X.std(axis=0) @ fit.theta[0, 1:]
+        losses.append(log_loss(labels, expit(f)))
+    # with as much weight for sets that say nothing, 0.29
+    assert max(losses) < 0.22
 
 
 @pytest.mark.parametrize("groupings", [False, True])
