@@ -23,7 +23,8 @@ probability is a half, and τ² is zero anyway; where neither does, τ² counts 
 
 Sets of counts have another likelihood under label shift (`unbag.bags.count_sets.CountWeights`). With
 the wrong one of the two, slopes run away, so that its weights count by the probability of label
-shift, times how surely the slope of covariate shift is not 1.
+shift, times how surely the slope of covariate shift is not 1, and by how much each set says
+(`unbag.observations.information.CountObservation.with_label_shift`).
 
 **Several classes.** The log-odds of one class against another vary by τ², so that those of a class
 against all K − 1 others vary by about τ²K/2(K − 1). The estimates of all classes are averaged.
