@@ -5,12 +5,12 @@ from scipy.integrate import quad
 from scipy.sparse import csr_matrix
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 
 from unbag import LLPClassifier, bag_target, check_bag_target, multi_grouping_target
 from unbag.datasets import make_gaussian_bags
 from unbag.defaults import PRIOR_WEIGHT
-from unbag.models.newton import DesignLikelihood, maximise
+from unbag.models.newton import DesignLikelihood, UniformPrior, maximise
 from unbag.models.variances import VarianceComponents
 from unbag.observations.information import CountObservation
 from unbag.terms.design import Design
@@ -20,7 +20,7 @@ from unbag.terms.numbers import NumberTerm
 
 def make_problem(X, y):
     """The likelihood of numbers in the order of their bags."""
-    bags, _ = check_bag_target(y).with_labelled_rows_apart()
+    bags, _ = check_bag_target(y, accept=("sets",)).with_labelled_rows_apart()
     order = np.argsort(bags.index, kind="stable")
     rows = EncodedRows(X[order], np.empty((len(X), 0), dtype=np.int32))
     term = NumberTerm("numbers", [f"x{i}" for i in range(X.shape[1])], list(range(X.shape[1])))
@@ -429,6 +429,80 @@ def test_hidden_counts_under_label_shift_leave_slopes_as_they_are():
     by_rows = np.linalg.norm(LogisticRegression(C=np.inf).fit(X, label).coef_)
     # without the weights of counts, 1.2
     assert np.linalg.norm(model.coef_) / by_rows == pytest.approx(1.0, abs=0.08)
+
+
+@pytest.mark.parametrize("shift", ["label", "covariate"])
+def test_noise_that_leaves_nothing_to_learn_leaves_the_class_prior(shift):
+    bag = np.repeat(np.arange(50), 14)
+    for seed in range(5):
+        rng = np.random.default_rng(1000 + seed)
+        X = rng.normal(size=(700, 3))
+        if shift == "label":
+            labels = rng.random(700) < rng.beta(1, 9, 50)[bag]
+            X += np.where(labels[:, None], [1.0, -0.7, 0.4], 0.0)
+        else:
+            X += 0.7 * rng.normal(size=(50, 3))[bag]
+            labels = rng.random(700) < expit(-2.8 + X @ [1.0, -0.7, 0.4])
+        noise = 14.0 * rng.normal(size=50)
+        # a total as it may well be, two standard deviations below zero
+        noise -= noise.mean() + (2 * 14.0 * np.sqrt(50) + labels.sum()) / 50
+        y = bag_target(bag, counts=(np.bincount(bag, labels, 50) + noise)[bag], noise=14.0)
+        with pytest.warns(UserWarning, match="leaves little to learn"):
+            model = LLPClassifier(kernel=None).fit(X, y)
+        p = model.predict_proba(X)[:, 1]
+        assert p.mean() == pytest.approx(model.empirical_prior_[1], rel=0.6)
+        assert log_loss(labels, p) < log_loss(labels, np.full(700, labels.mean())) + 0.1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_derivatives_with_a_uniform_prior_of_shares(n_classes):
+    rng = np.random.default_rng(0)
+    X, y, _ = covariate_shift(rng, 12, 9)
+    likelihood, design = make_problem(X, y)
+    if n_classes > 2:
+        shares = rng.multinomial(9, [0.5, 0.3, 0.2], size=12) / 9
+        bags = check_bag_target(bag_target(y["bag"], shares[y["bag"]]))
+        likelihood = DesignLikelihood(design, CountObservation(bags))
+    prior, K = UniformPrior(likelihood, 0.7), 1 if n_classes == 2 else n_classes
+    theta, h = 0.5 * rng.normal(size=(K, 4)), 1e-5
+    more, less = prior.derivatives(theta), likelihood.derivatives(theta)
+    for i in range(theta.size):
+        step = h * np.eye(theta.size)[i].reshape(theta.shape)
+        ends = [prior.value(theta + s) - likelihood.value(theta + s) for s in (step, -step)]
+        slope = (ends[0] - ends[1]) / (2 * h)
+        assert (more.gradient - less.gradient).ravel()[i] == pytest.approx(slope, abs=1e-6)
+        ends = [
+            (prior.derivatives(theta + s).gradient - likelihood.derivatives(theta + s).gradient)
+            for s in (-step, step)
+        ]
+        curvature = (ends[0] - ends[1]).ravel() / (2 * h)
+        np.testing.assert_allclose((more.information - less.information)[i], curvature, atol=1e-5)
+    directions = rng.normal(size=(2, *theta.shape))
+    added = prior.products(theta)(directions) - likelihood.products(theta)(directions)
+    own = directions.reshape(2, -1) @ (more.information - less.information)
+    np.testing.assert_allclose(added.reshape(2, -1), own, atol=1e-10)
+
+
+def test_counts_that_are_nearly_all_hidden_do_not_run_off_if_taken_for_label_shift():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(1500), 1 + rng.geometric(0.07, size=1500))
+    # cells, whose rows share two of three columns
+    X = np.column_stack([rng.standard_t(3, size=(len(bag), 1)), rng.normal(size=(1500, 2))[bag]])
+    labels = rng.random(len(bag)) < expit(-3.5 + X @ [1.5, 0.5, -0.5])
+    counts = np.bincount(bag, labels, 1500)
+    hidden = counts < 6
+    low, high = np.where(hidden, 0, counts)[bag], np.where(hidden, 5, counts)[bag]
+    likelihood, _ = make_problem(X, bag_target(bag, low=low, high=high))
+    variances = VarianceComponents([slice(1, 4)], np.array([0.25]), 1, 4, np.array([0.5]))
+    losses = []
+    for weight in (0.0, 0.6):
+        fit = maximise(
+            likelihood, np.array([[-2.0, 0, 0, 0]]), variances, bag_effect=0.0, label_shift=weight
+        )
+        f = fit.theta[0, 0] + (X - X.mean(axis=0)) / X.std(axis=0) @ fit.theta[0, 1:]
+        losses.append(log_loss(labels, expit(f)))
+    # with as much weight for sets that say nothing, 0.29
+    assert max(losses) < 0.22
 
 
 @pytest.mark.parametrize("groupings", [False, True])

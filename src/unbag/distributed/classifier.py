@@ -32,6 +32,7 @@ from unbag.distributed.partitions import (
 from unbag.distributed.whole_bags import bags_of, bring_some_bags, bring_together
 from unbag.models.base import check_instances
 from unbag.models.mixed import LLPClassifier, fit_to_rows
+from unbag.models.newton import Likelihood, with_class_prior
 from unbag.terms.base import Term
 from unbag.terms.encoding import TableEncoder
 from unbag.weights import check_contrast
@@ -154,11 +155,12 @@ class DistributedClassifier:
             encoded = encoded.keep()
         rows = DistributedRows(parts, encoded, check, encoder, summary, bags)
 
-        def likelihood_of(terms: list[Term]) -> DistributedLikelihood:
+        def likelihood_of(terms: list[Term]) -> Likelihood:
             made = encoded.map(make_likelihood, share(terms))
             n_bytes = summary.n_bytes + 8 * rows.n_instances * n_dense_columns(terms)
             n_bags = int((~bags.labelled).sum())
-            return DistributedLikelihood(made, n_bags, self._should_keep(n_bytes))
+            found = DistributedLikelihood(made, n_bags, self._should_keep(n_bytes))
+            return with_class_prior(found, bags)
 
         fit_to_rows(estimator, encoder, rows, likelihood_of)
 

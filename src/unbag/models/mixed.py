@@ -35,7 +35,13 @@ from unbag.defaults import MOST_COEFFICIENTS
 from unbag.models.base import LogOddsClassifier, row_blocks
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
-from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
+from unbag.models.newton import (
+    DesignLikelihood,
+    Likelihood,
+    MixedFit,
+    maximise,
+    with_class_prior,
+)
 from unbag.models.summary import (
     FittedFunction,
     ModelSummary,
@@ -238,7 +244,8 @@ class LLPClassifier(LogOddsClassifier):
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
-            return DesignLikelihood(self._design(terms, rows, bags.lengths), CountObservation(bags))
+            design = self._design(terms, rows, bags.lengths)
+            return with_class_prior(DesignLikelihood(design, CountObservation(bags)), bags)
 
         self._train(encoder, rows, likelihood_of)
         return self
@@ -545,7 +552,7 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
         fixed=True,
     )
     fit = maximise(
-        DesignLikelihood(design, CountObservation(bags), offset),
+        with_class_prior(DesignLikelihood(design, CountObservation(bags), offset), bags),
         model._theta,
         fixed,
         bag_effect=model.bag_effect_,

@@ -14,10 +14,11 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Floats
+from unbag.bags.bags import Bags
 from unbag.models.bag_variance import BagPredictions, estimate_bag_variance
 from unbag.models.variances import Posterior, VarianceComponents
 from unbag.observations.information import CountObservation, Information
@@ -90,8 +91,8 @@ class Likelihood(Protocol):
         """
         ...
 
-    def with_label_shift(self, weight: float) -> Likelihood:
-        """The same with weights of label shift for counts that are known as sets."""
+    def with_label_shift(self, weight: float, theta: Floats) -> Likelihood:
+        """The same with weights of label shift for counts that are known as sets, by scores at θ."""
         ...
 
     def with_bag_effect(self, variance: float) -> Likelihood:
@@ -175,9 +176,9 @@ class DesignLikelihood:
         other = self._observation.with_bag_effect(variance)
         return DesignLikelihood(self._design, other, self._offset)
 
-    def with_label_shift(self, weight: float) -> DesignLikelihood:
-        """The same with weights of label shift for counts that are known as sets."""
-        other = self._observation.with_label_shift(weight)
+    def with_label_shift(self, weight: float, theta: Floats) -> DesignLikelihood:
+        """The same with weights of label shift for counts that are known as sets, by scores at θ."""
+        other = self._observation.with_label_shift(weight, self._scores(theta))
         return DesignLikelihood(self._design, other, self._offset)
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
@@ -191,6 +192,74 @@ class DesignLikelihood:
         # instances of known label are bags of their own, though a row may stand for many
         apart = np.repeat(known.labelled, known.lengths)
         return self._design.bag_products(residual / np.where(apart, known.multiplicity, 1.0) ** 0.5)
+
+
+class UniformPrior:
+    """A log-likelihood, and a uniform prior of the class shares at the constant.
+
+    With π = softmax(θ₀) it adds ν Σ_c log π_c, which keeps the constant finite where noise leaves it
+    open. The weight ν is the part of the variance of the total counts that is noise: none if counts are
+    exact.
+    """
+
+    def __init__(self, likelihood: Likelihood, weight: float) -> None:
+        self._likelihood, self._weight = likelihood, weight
+        self.n_bags = likelihood.n_bags
+        self.bag_products = likelihood.bag_products
+        self.bag_tables = likelihood.bag_tables
+        self.score_moments = likelihood.score_moments
+
+    def _log_shares(self, theta: Floats) -> Floats:
+        scores = theta[:, 0] if len(theta) > 1 else np.array([0.0, theta[0, 0]])
+        return scores - logsumexp(scores)
+
+    def value(self, theta: Floats) -> float:
+        """ℓ(θ) and the log prior."""
+        return self._likelihood.value(theta) + self._weight * float(self._log_shares(theta).sum())
+
+    def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
+        """The same, its gradient and, if it is wanted, −∂²."""
+        at, logs = self._likelihood.derivatives(theta, information), self._log_shares(theta)
+        gradient = at.gradient.copy()
+        gradient[:, 0] += self._weight * (1.0 - len(logs) * np.exp(logs))[-len(theta) :]
+        H = at.information
+        if H is not None:
+            H = H.copy()
+            H[np.ix_(*[np.arange(len(theta)) * theta.shape[1]] * 2)] += self._curvature(theta)
+        return Derivatives(at.value + self._weight * float(logs.sum()), gradient, H)
+
+    def _curvature(self, theta: Floats) -> Floats:
+        share = np.exp(self._log_shares(theta))
+        found = self._weight * len(share) * (np.diag(share) - np.outer(share, share))
+        return found[-len(theta) :, -len(theta) :]
+
+    def products(self, theta: Floats) -> Products:
+        """Products with −∂² at θ."""
+        times, curvature = self._likelihood.products(theta), self._curvature(theta)
+
+        def whole(directions: Floats) -> Floats:
+            found = times(directions)
+            found[:, :, 0] += directions[:, :, 0] @ curvature
+            return found
+
+        return whole
+
+    def with_bag_effect(self, variance: float) -> UniformPrior:
+        """The same with random intercepts of a variance."""
+        return UniformPrior(self._likelihood.with_bag_effect(variance), self._weight)
+
+    def with_label_shift(self, weight: float, theta: Floats) -> UniformPrior:
+        """The same with weights of label shift for counts that are known as sets."""
+        return UniformPrior(self._likelihood.with_label_shift(weight, theta), self._weight)
+
+
+def with_class_prior(likelihood: Likelihood, bags: Bags) -> Likelihood:
+    """The log-likelihood of bags, with the prior of their class shares where counts are noisy."""
+    if bags.noise is None:
+        return likelihood
+    q, noise = bags.class_shares, float((bags.class_share_deviations**2).sum())
+    sampling = float((q * (1.0 - q)).sum() / bags.sizes.sum())
+    return UniformPrior(likelihood, noise / (noise + sampling))
 
 
 def _times(
@@ -268,7 +337,7 @@ def maximise(
     by_effect, by_phi, by_shift = _Damping(), _Damping(), _Damping()
     likelihood = likelihood.with_bag_effect(effect)
     if label_shift:
-        likelihood = likelihood.with_label_shift(label_shift)
+        likelihood = likelihood.with_label_shift(label_shift, theta)
     at = likelihood.derivatives(theta)
     H, seen = _regular(at.information, shape), theta
     converged, fresh, n_iter = False, True, 0
@@ -309,9 +378,9 @@ def maximise(
             effect += change
             likelihood = likelihood.with_bag_effect(effect)
             at = at._replace(value=likelihood.value(theta))
-        if turn:
+        if turn or (label_shift and fresh):
             label_shift += turn
-            likelihood = likelihood.with_label_shift(label_shift)
+            likelihood = likelihood.with_label_shift(label_shift, theta)
             at = likelihood.derivatives(theta, False)
             step = posterior.covariance @ (at.gradient.ravel() / phi - S * theta.ravel())
             gain = float((at.gradient.ravel() / phi - S * theta.ravel()) @ step)
