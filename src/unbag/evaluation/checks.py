@@ -61,8 +61,8 @@ Reason = tuple[VerdictName, str]
 
 _CORRELATED = "Counts cannot tell whether such effects are correlated with the scores."
 _PERFECTLY = (
-    "Counts cannot rule out effects that are a function of the scores; the sensitivity range allows "
-    "for them."
+    "Counts cannot rule out effects that follow the bag means of scores or columns; the sensitivity "
+    "range allows for them."
 )
 _LABELS = (
     "Labels of a few hundred rows drawn at random give an estimate without an assumption on bags "
@@ -280,7 +280,9 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
         name: VerdictName = "rejected" if effect.z_value > NORMAL_95 else "inconclusive"
         findings.append((name, f"Bags differ beyond their features: {effect}. {_CORRELATED}"))
     elif effect.shift_type == "covariate_shift":
-        findings.append(("not_rejected", f"Bag effects: {effect}. {_PERFECTLY}"))
+        # with another slope than 1, what is left between bags is not that of an effect
+        found = f"Bag effects: {effect}. {_PERFECTLY}" if on_scale else _PERFECTLY
+        findings.append(("not_rejected", found))
     return _verdict("covariate_shift", findings)
 
 

@@ -17,7 +17,6 @@ probability of at most 5%.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,7 +28,7 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._outputs import by_output
-from unbag._text import WIDTH, p_text, percent, shown, whole
+from unbag._text import p_text, percent, shown, whole, wrapped
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities, offset_for_shares
 from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
@@ -65,6 +64,10 @@ _LEADS = {
     "bags as well as in training. Recalibrate it.",
     "degraded": "Degraded: the model no longer predicts the new bags. Train it again.",
 }
+_FLAT = (
+    "No conflict found, but in training the proportions of bags did not follow the model's "
+    "probabilities, so these bags cannot show whether it still holds."
+)
 _STEEPER = (
     "Prior shift: totals are as predicted, but bags differ more than the model's probabilities. It "
     "orders bags as well as in training; a model trained again would separate classes better."
@@ -192,6 +195,8 @@ class MonitoringResult:
     @property
     def lead(self) -> str:
         """The verdict in a sentence or two."""
+        if self.verdict == "ok" and not any(one.line.significant for one in self.classes):
+            return _FLAT
         steeper_only = self.verdict == "prior_shift" and not self.advice
         return _STEEPER if steeper_only else _LEADS[self.verdict]
 
@@ -261,11 +266,9 @@ class MonitoringResult:
         return "" if len(self.classes) == 1 else f" of class {shown(one.name, 40)}"
 
     def __str__(self) -> str:
-        lines = [line for text in (self.lead, *self.advice) for line in textwrap.wrap(text, WIDTH)]
-        items = [*self.describe_totals(), *self.describe_bags()]
-        items += self.describe_rows()
-        for text in items:
-            lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
+        lines = [line for text in (self.lead, *self.advice) for line in wrapped(text)]
+        for text in (*self.describe_totals(), *self.describe_bags(), *self.describe_rows()):
+            lines += wrapped(text, "- ", "  ")
         return "\n".join(lines)
 
 

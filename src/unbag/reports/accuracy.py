@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag._text import counted, measure_words, percent, sentence, shown, whole
+from unbag._text import capital, counted, measure_words, percent, sentence, shown, whole
 from unbag.bags.bags import Bags
 from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.bag_effects import describe_effect
@@ -44,10 +44,16 @@ def verdict_section(
 ) -> Section:
     """Say which assumption estimates rest on, and whether the bags contradict it."""
     verdict, checks = evaluation.verdict, evaluation.rows.checks
-    answer = "Yes." if verdict.name == "not_rejected" else "No, only the ranges."
-    text = f"{answer} {verdict.lead} {evaluation.lead}"
-    findings = [Finding(text, _KINDS[verdict.name])]
-    reasons = [*verdict.reasons]
+    first, reasons = next(iter(evaluation.estimates.values())), [*verdict.reasons]
+    if first.is_range:
+        text = f"No, only the ranges. {verdict.lead} {evaluation.lead}"
+        findings = [Finding(text, _KINDS[verdict.name])]
+    elif first.assumption == "labels":
+        findings = [Finding(f"Yes. {evaluation.lead}", "good")]
+        reasons = [verdict.lead, *reasons]
+    else:
+        shift = first.assumption.replace("_", " ")
+        findings = [Finding(f"Yes, if {shift} holds. {verdict.lead}", _KINDS[verdict.name])]
     for other in evaluation.other_verdicts:
         reasons += [other.lead, *other.reasons]
     tests = {one.what: one.test for one in checks if isinstance(one.test, LabelShiftTest)}
@@ -295,7 +301,8 @@ def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
         row += [number(name, truth[name], 1)] if truth else []
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", log-odds threshold {evaluation.threshold:.3g}"
-    header = ["Measure", "Estimate", level]
+    condition = capital(evaluation.condition(next(iter(evaluation.estimates))))
+    header = ["Measure", condition if first.is_range else "Estimate", level]
     header += ["Sensitivity range"] if ranges else []
     header += ["With the labels"] if truth else []
     caption = f"Estimates on held-out bags ({whole(evaluation.n_instances)} rows){threshold}"
