@@ -33,7 +33,7 @@ from sklearn.base import clone
 from unbag._arrays import Floats
 from unbag._text import listing
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.defaults import DOUBTED, EFFECT_DOUBTED, FLATTENED, REJECTED, SEPARATED
+from unbag.defaults import DOUBTED, EFFECT_DOUBTED, REJECTED, SEPARATED
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
 from unbag.evaluation.label_shift import Columns, LabelShiftTest, columns_test, read_columns
 from unbag.evaluation.sensitivity import SignalName
@@ -216,7 +216,7 @@ def _signal(bags: Bags, h: Floats) -> Signal:
     moments = design.T @ design
     plain = np.linalg.pinv(moments, hermitian=True)
     inverse = np.linalg.pinv(moments - wrong.sum(axis=0), hermitian=True)
-    if not 0 < inverse[-1, -1] < FLATTENED * plain[-1, -1]:
+    if not inverse[-1, -1] > 0:
         return Signal(float(1 / max(spread, 1e-12)), np.nan, np.inf)
     slope = inverse @ design.T @ (variance[used] * root)
     spare = np.maximum(1 - np.sum((design @ plain) * design, axis=1), 1e-3)

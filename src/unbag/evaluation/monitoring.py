@@ -28,10 +28,10 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._outputs import by_output
-from unbag._text import p_text, percent, shown, whole, wrapped
+from unbag._text import p_text, percent, sentence, shown, whole, wrapped
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities, offset_for_shares
-from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
+from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation.bag_effects import NORMAL_95
 from unbag.evaluation.drift import (
     BagLine,
@@ -42,7 +42,6 @@ from unbag.evaluation.drift import (
     OutOfRange,
     Stability,
     compare_with_line,
-    describe_out_of_range,
     stability_index,
 )
 from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
@@ -151,7 +150,7 @@ class MonitoringResult:
     classes: tuple[ClassMonitoring, ...]  # the second of two classes, or each of several
     bags: Mapping[str, NDArray[Any]]
     class_prior: tuple[float, ...]  # at which probabilities add up to the new totals
-    out_of_range: Mapping[str, float]  # share of rows outside the range of training, by column
+    out_of_range: OutOfRange  # rows outside the range of training, by column
     tolerance: float
 
     @property
@@ -234,7 +233,7 @@ class MonitoringResult:
             slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(change.slope_p)})."
             if one.slope_ratio < 0:
                 slope += " The order of the bags is reversed."
-            if one.slope_ratio_error > SLOPE_UNKNOWN:
+            if one.slope_ratio_error > 1:  # known no better than by the size of the slope itself
                 slope = "unknown, since the new bags are too alike."
             texts += [
                 f"Slope{of}: {slope}",
@@ -260,7 +259,7 @@ class MonitoringResult:
     def describe_rows(self) -> list[str]:
         """Drift of the rows."""
         index = max(self.classes, key=lambda one: one.rows.index).rows
-        return [f"Rows: {index.description}.", *describe_out_of_range(self.out_of_range)]
+        return [f"Rows: {index.description}.", *map(sentence, self.out_of_range.words)]
 
     def _of(self, one: ClassMonitoring) -> str:
         return "" if len(self.classes) == 1 else f" of class {shown(one.name, 40)}"
@@ -383,7 +382,7 @@ def compare_bags(
         classes=classes,
         bags=_by_bag(bags, reference, classes, p),
         class_prior=tuple(map(float, prior)),
-        out_of_range=OutOfRange(reference.columns, X).shares,
+        out_of_range=OutOfRange(reference.columns, X),
         tolerance=tolerance,
     )
 
