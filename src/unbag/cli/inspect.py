@@ -181,8 +181,11 @@ class BagInspection(NamedTuple):
         lines = [str(self.information), "", question, tested, *self.assumption.notes, ""]
         lines.append("What do features leave unexplained between bags?")
         if self.effect is not None:
-            question = "Do bags differ in how many of each class they hold, or in who is in them?"
-            lines += [*wrapped(sentence(str(self.effect))), "", question]
+            question = (
+                "Do bags differ in how many of each class they contain (label shift), or in who is "
+                "in them (covariate shift)?"
+            )
+            lines += [*wrapped(sentence(str(self.effect))), "", *wrapped(question)]
             lines += wrapped(self.effect.message)
         return [*lines, *wrapped(self.note)]
 

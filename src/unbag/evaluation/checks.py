@@ -34,7 +34,7 @@ from unbag._arrays import Floats
 from unbag._text import listing
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.defaults import DOUBTED, EFFECT_DOUBTED, REJECTED, SEPARATED
-from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
+from unbag.evaluation.bag_effects import DETECTED, NORMAL_95, BagEffect
 from unbag.evaluation.label_shift import Columns, LabelShiftTest, columns_test, read_columns
 from unbag.evaluation.sensitivity import SignalName
 from unbag.evaluation.uncertainty import Assumption, Verdict, VerdictName
@@ -53,9 +53,6 @@ _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 # Standard errors above 0 from which on there is a signal within bags (5%, one-sided).
 _SIGNAL = 1.645
-
-# Standard errors of a deviation that is found in four of five cases, by a test at 5%.
-_DETECTED = NORMAL_95 + 0.84
 
 Reason = tuple[VerdictName, str]
 
@@ -248,9 +245,8 @@ def judge_label_shift(
     """Combine the checks of label shift."""
     agrees = effect is not None and effect.shift_type == "label_shift"
     findings = [*_of_tests(tests, agrees), *_of_signal(signal)]
-    slope = _slope(effect)
     if effect is not None and effect.shift_type is not None:
-        findings.append(("not_rejected" if agrees else "rejected", slope))
+        findings.append(("not_rejected" if agrees else "rejected", effect.slope_text))
     has_power = any(not isinstance(test, str) and test.has_power for test in tests.values())
     if not has_power and not agrees:
         text = "There are too few bags, or too similar ones, to check label shift."
@@ -273,7 +269,7 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
         "label_shift": "rejected",
         None: "inconclusive",
     }
-    findings = [(names[effect.shift_type], _slope(effect))]
+    findings = [(names[effect.shift_type], effect.slope_text)]
     # scores that are reversed, or too sure, lie off a slope of 1 without a bag effect
     on_scale = effect.slope_unconstrained + NORMAL_95 * effect.slope_error > 1
     if effect.z_value > EFFECT_DOUBTED and on_scale:
@@ -364,19 +360,5 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
     if above < _SIGNAL or not signal.has_power:
         text += "; these bags cannot tell whether rows of a bag carry any signal."
         return [("inconclusive", text)]
-    text += f" (a deviation of {_DETECTED * signal.error:.2f} would have been detected)."
+    text += f" (a deviation of {DETECTED * signal.error:.2f} would have been detected)."
     return [("not_rejected", text)]
-
-
-def _slope(effect: BagEffect | None) -> str:
-    """The slope, what either assumption expects, and the deviation that would have been detected."""
-    if effect is None:
-        return ""
-    slope, margin = effect.slope_unconstrained, NORMAL_95 * effect.slope_error
-    off = " Below 1, log-odds are too large or reversed, which covariate shift allows."
-    return (
-        f"Observed on predicted bag proportions: slope {slope:.2f} ± {margin:.2f}; covariate shift "
-        f"expects 1.00, label shift {effect.slope_label_shift:.2f} (a deviation of "
-        f"{_DETECTED * effect.slope_error:.2f} would have been detected)."
-        f"{off if slope + margin < 1 else ''}"
-    )
