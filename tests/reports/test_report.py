@@ -23,7 +23,7 @@ from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import calibration_curve, cross_fit, evaluate
 from unbag.evaluation.curves import CalibrationCurve
 from unbag.paper import LMMCMClassifierCV
-from unbag.reports import CalibrationDisplay, Report, model_report
+from unbag.reports import CalibrationDisplay, Report, RocDisplay, model_report
 from unbag.reports.report import make_report
 from unbag.reports.sections import reliability_section
 
@@ -138,11 +138,22 @@ def test_ranges_and_estimates_from_labels_are_named_as_what_they_are():
     (table,) = section(page, "performance").tables
     assert table.header[1].startswith("If ")
     labels = np.where(np.arange(len(y)) % 4, np.nan, DATA.labels)
-    found = evaluate(y, scores, labels=labels, n_resamples=50)
-    first = findings(make_report(model, found, DATA.X, y), "verdict")[0]
+    found = evaluate(DATA.y, scores, labels=labels, n_resamples=50)
+    page = make_report(model, found, DATA.X, DATA.y)
+    first = findings(page, "verdict")[0]
+    assert page.tiles[0].value == "240"
     assert first.kind == "good"
     assert "from the labelled rows" in first.text
     assert "ranges" not in first.text
+    assert found.verdict.advice == ()
+    display = RocDisplay.from_evaluation(found)
+    assert display.auc == found["roc_auc"].alone
+    assert "from labels alone" in str(display)
+    # the trapezoids below the curve are the area that stands with it
+    area = np.trapezoid(display.band.tpr, display.band.fpr)
+    assert area == pytest.approx(display.auc.value, abs=0.02)
+    assert (display.band.low <= display.band.tpr).all()
+    assert (display.band.tpr <= display.band.high).all()
 
 
 # --- bag effects --------------------------------------------------------------------------------

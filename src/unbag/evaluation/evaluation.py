@@ -25,10 +25,16 @@ from unbag.evaluation.checks import (
     signal_for_range,
     signal_within_bags,
 )
-from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
+from unbag.evaluation.curves import (
+    RocBand,
+    labelled_roc_band,
+    make_roc_band,
+    posterior_roc_band,
+    span_bands,
+)
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit, posterior_draws
-from unbag.evaluation.labelled import enough_labels, estimates_from_labels
+from unbag.evaluation.labelled import draw_of, enough_labels, estimates_from_labels
 from unbag.evaluation.measures import Measure, get_measure, make_sample, usual_measures
 from unbag.evaluation.monitoring import drift_notes
 from unbag.evaluation.results import Evaluation
@@ -100,10 +106,17 @@ def evaluate_rows(
             labels = rows.labels, rows.label_weights
             found_by_labels = estimates_from_labels(of_rows, uncertainty.confidence_level, *labels)
             by_assumption["labels"] = dict(found_by_labels)
+    chosen = _choose(verdict, verdicts, by_assumption, labels_first=rows.labels is not None)
+    by_labels = chosen is by_assumption.get("labels")
+    if by_labels:
+        verdict = replace(verdict, advice=())
     roc = None
     if curve and sample.bags.n_classes == 2:
-        roc = _roc(rows, verdict.assumption, slopes, uncertainty)
-    chosen = _choose(verdict, verdicts, by_assumption, labels_first=rows.labels is not None)
+        if by_labels:
+            drawn = draw_of(rows.ranks, rows.labels, rows.label_weights)
+            roc = labelled_roc_band(rows.ranks, drawn, uncertainty)
+        else:
+            roc = _roc(rows, verdict.assumption, slopes, uncertainty)
     return Evaluation(
         verdict=verdict,
         estimates={name: replace(one, verdict=verdict) for name, one in chosen.items()},

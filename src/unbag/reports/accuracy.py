@@ -12,6 +12,7 @@ from unbag.bags.bags import Bags
 from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.bag_effects import describe_effect
 from unbag.evaluation.label_shift import LabelShiftTest
+from unbag.evaluation.labelled import LabelledEstimate
 from unbag.evaluation.measures import as_columns, make_sample, usual_measures
 from unbag.model_selection.fitted import last_step
 from unbag.reports.label_shift import LabelShiftDisplay
@@ -83,7 +84,9 @@ def verdict_section(
 
 def verdict_tile(evaluation: Evaluation) -> Tile:
     """Give the verdict in a word."""
-    verdict = evaluation.verdict
+    verdict, first = evaluation.verdict, next(iter(evaluation.estimates.values()))
+    if isinstance(first, LabelledEstimate):
+        return Tile("labels", whole(first.n_labels), "estimates need no assumption", "good")
     shift = "covariate shift" if verdict.assumption == "covariate_shift" else "label shift"
     detail = {
         "label_shift": "estimates rest on it",
@@ -217,7 +220,9 @@ def performance_section(
     if roc is not None:
         level = percent(roc.band.confidence_level, None)
         band = "sensitivity range" if roc.auc.is_range else f"{level} band"
-        caption = f"ROC curve of held-out scores with its {band}, estimated {source}."
+        caption = (
+            f"ROC curve of held-out scores with its {band}, estimated from {roc.source} alone."
+        )
         rates = ", ".join(
             f"{percent(np.interp(at, roc.band.fpr, roc.band.tpr))} at {percent(at)}"
             for at in (0.1, 0.2, 0.5)
