@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from unbag.bags.bags import Bags
 from unbag.evaluation.checks import (
     check_columns,
     check_features,
@@ -35,7 +36,16 @@ from unbag.evaluation.curves import (
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit, posterior_draws
 from unbag.evaluation.labelled import draw_of, enough_labels, estimates_from_labels
-from unbag.evaluation.measures import Measure, get_measure, make_sample, usual_measures
+from unbag.evaluation.measures import (
+    F1,
+    Area,
+    Cost,
+    Measure,
+    Precision,
+    Rate,
+    get_measure,
+    make_sample,
+)
 from unbag.evaluation.monitoring import drift_notes
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sensitivity import (
@@ -178,6 +188,25 @@ def _roc(
             return wide
     band = make_roc_band(rows.ranks, uncertainty)
     return band if wide is None else span_bands(band, wide)
+
+
+def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, Measure]:
+    """Measures of an evaluation, by name."""
+    found: dict[str, Measure] = {
+        "balanced_accuracy": Cost(threshold, complement=True),
+        "accuracy": Cost(threshold, class_prior, complement=True),
+    }
+    if bags.n_classes > 2:
+        recalls = {f"recall of {c}": Rate(threshold, i, i) for i, c in enumerate(bags.class_names)}
+        return {**found, **recalls}
+    return {
+        "roc_auc": Area(),
+        **found,
+        "true_positive_rate": Rate(threshold, 1, 1),
+        "false_positive_rate": Rate(threshold, 0, 1),
+        "precision": Precision(threshold, class_prior),
+        "f1": F1(threshold, class_prior),
+    }
 
 
 def estimate(

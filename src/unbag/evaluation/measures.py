@@ -478,25 +478,6 @@ MEASURES: dict[str, Callable[..., Measure]] = {
 }
 
 
-def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, Measure]:
-    """Measures of an evaluation, by name."""
-    found: dict[str, Measure] = {
-        "balanced_accuracy": Cost(threshold, complement=True),
-        "accuracy": Cost(threshold, class_prior, complement=True),
-    }
-    if bags.n_classes > 2:
-        recalls = {f"recall of {c}": Rate(threshold, i, i) for i, c in enumerate(bags.class_names)}
-        return {**found, **recalls}
-    return {
-        "roc_auc": Area(),
-        **found,
-        "true_positive_rate": Rate(threshold, 1, 1),
-        "false_positive_rate": Rate(threshold, 0, 1),
-        "precision": Precision(threshold, class_prior),
-        "f1": F1(threshold, class_prior),
-    }
-
-
 def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
     """Look a measure up by name, with its options."""
     if not isinstance(measure, str):

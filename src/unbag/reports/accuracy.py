@@ -11,9 +11,10 @@ from unbag._text import capital, counted, measure_words, percent, sentence, show
 from unbag.bags.bags import Bags
 from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.bag_effects import describe_effect
+from unbag.evaluation.evaluation import usual_measures
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import LabelledEstimate
-from unbag.evaluation.measures import as_columns, make_sample, usual_measures
+from unbag.evaluation.measures import as_columns, make_sample
 from unbag.model_selection.fitted import last_step
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.page import Finding, FindingKind, NumberTable, Picture, Section, Tile
