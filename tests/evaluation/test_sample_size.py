@@ -264,7 +264,7 @@ def test_few_labelled_rows_are_not_the_fault_of_bags():
 def test_summary_in_words():
     drawn = make_gaussian_bags(48, 128, (0, 0.5), random_state=0)
     found = effective_sample_size(drawn.y)
-    for number in ("48 bags", "6,144 instances", "628 labelled", "10%", "1,340", "222", "9 of the"):
+    for number in ("48 bags", "6,144 rows", "628 labelled", "10%", "1,340", "222", "9 of the"):
         assert number in found.summary
     assert np.sum(found.by_bag["share"][:9]) >= 0.5 > np.sum(found.by_bag["share"][:8])
 
