@@ -23,7 +23,7 @@ from unbag import (
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.measures import SCORERS
+from unbag.evaluation.scorers import SCORERS
 
 ESTIMATORS = [
     estimator for _, estimator in all_estimators() if issubclass(estimator, ClassifierMixin)

@@ -38,7 +38,7 @@ from unbag import (
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_fit
-from unbag.evaluation.measures import SCORERS
+from unbag.evaluation.scorers import SCORERS
 from unbag.tables.features import make_features
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)

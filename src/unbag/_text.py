@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -89,6 +90,13 @@ def p_text(p: float) -> str:
 def measure_words(measure: str) -> str:
     """Name a measure in a sentence: "AUC", "balanced accuracy"."""
     return "AUC" if measure == "roc_auc" else measure.replace("_", " ")
+
+
+def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Break text into lines, between words; ``first`` and ``rest`` indent them."""
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
 
 
 def capital(text: str) -> str:

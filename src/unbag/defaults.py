@@ -92,11 +92,5 @@ LARGE_DEVIATION = 0.5
 SEPARATED = 2.58
 """Standard errors above which scores are related to the proportions (1%, two-sided). | assumption"""
 
-FLATTENED = 10.0
-"""Largest variance of the ratio under noisy proportions, in multiples of that without noise. | assumption"""
-
 FEWEST_LABELS = 5
 """Fewest labels per class for estimates from labels. | labelled"""
-
-SLOPE_UNKNOWN = 1.0
-"""Relative standard error above which a slope is uninformative, in monitoring. | monitoring"""

@@ -59,6 +59,8 @@ def test_json(call, halves):
     assert (found["n_bags"], found["folds"]) == (12, None)
     assert found["verdict"]["name"] in ("not_rejected", "inconclusive", "rejected")
     assert set(found["by_assumption"]) == {"label_shift", "covariate_shift", "sensitivity"}
+    assert set(found["verdicts"]) == {"label_shift", "covariate_shift"}
+    assert found["drift"] == []  # this model was saved without a reference
     area = found["estimates"]["roc_auc"]
     assert area["low"] < area["value"] < area["high"]
     assert np.isfinite(area["standard_error"])

@@ -262,11 +262,11 @@ def test_words_of_an_effect():
     ],
 )
 def test_words_of_a_slope(slope, expected, end):
-    effect = replace(FOUND, slope=slope, slope_label_shift=expected)
+    effect = replace(FOUND, slope=slope, slope_unconstrained=slope, slope_label_shift=expected)
     assert end in effect.message
     if np.isfinite(expected):
-        assert f"a slope of {slope:.2f} ± 0.20" in effect.message
-        assert f"{expected:.2f} if" in effect.message
+        assert f"slope {slope:.2f} ± 0.20" in effect.message
+        assert f"label shift {expected:.2f}" in effect.message
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from unbag import LLPClassifier
 from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.measures import MEASURES as ALL_MEASURES
-from unbag.evaluation.measures import SCORERS, make_sample
+from unbag.evaluation.measures import make_sample
+from unbag.evaluation.scorers import SCORERS
 
 DATA = make_gaussian_bags(12, 20, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]

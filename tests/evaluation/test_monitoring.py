@@ -172,6 +172,14 @@ def test_a_line_that_hardly_rose_in_training_may_rise():
     assert not found.alarms["steeper"]
 
 
+def test_no_conflict_is_no_agreement_where_bags_did_not_follow_the_model():
+    weak = reference_of(*covariate_shift_month(0, slope=0.0, n_bags=12))
+    found = monitor(TRUE, *covariate_shift_month(2, slope=0.0), reference=weak)
+    assert found.verdict == "ok"
+    assert "cannot show whether it still holds" in found.lead
+    assert "agree" not in found.lead
+
+
 def test_scatter_is_of_more_than_one_bag(april):
     X, y = covariate_shift_month(1)
     before = monitor(TRUE, X, y, reference=april).classes[0].change

@@ -10,9 +10,9 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from unbag import LLPClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate, estimate, evaluate
-from unbag.evaluation.evaluation import evaluate_rows
+from unbag.evaluation.evaluation import evaluate_rows, usual_measures
 from unbag.evaluation.held_out import ScoredRows
-from unbag.evaluation.measures import Area, Cost, Sample, make_sample, usual_measures
+from unbag.evaluation.measures import Area, Cost, Sample, make_sample
 from unbag.evaluation.sensitivity import (
     SORTED,
     HeldOutLogOdds,

@@ -20,10 +20,11 @@ from unbag import (
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import calibration_curve, cross_fit
+from unbag.evaluation import calibration_curve, cross_fit, evaluate
 from unbag.evaluation.curves import CalibrationCurve
 from unbag.paper import LMMCMClassifierCV
-from unbag.reports import CalibrationDisplay, Report, model_report
+from unbag.reports import CalibrationDisplay, Report, RocDisplay, model_report
+from unbag.reports.report import make_report
 from unbag.reports.sections import reliability_section
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=40, random_state=0)
@@ -126,6 +127,35 @@ def test_the_truth_is_shown_with_the_estimates(report):
     assert table.header[-1] == "With the labels"
 
 
+def test_ranges_and_estimates_from_labels_are_named_as_what_they_are():
+    y = bag_target(DATA.y["bag"], np.random.default_rng(0).permutation(24)[DATA.y["bag"]] / 40)
+    model = clone(MODEL).fit(DATA.X, DATA.y)
+    scores = model.decision_function(DATA.X)
+    found = evaluate(y, scores, n_resamples=50)
+    assert found["roc_auc"].is_range
+    page = make_report(model, found, DATA.X, y)
+    assert findings(page, "verdict")[0].text.startswith("No, only the ranges.")
+    (table,) = section(page, "performance").tables
+    assert table.header[1].startswith("If ")
+    labels = np.where(np.arange(len(y)) % 4, np.nan, DATA.labels)
+    found = evaluate(DATA.y, scores, labels=labels, n_resamples=50)
+    page = make_report(model, found, DATA.X, DATA.y)
+    first = findings(page, "verdict")[0]
+    assert page.tiles[0].value == "240"
+    assert first.kind == "good"
+    assert "from the labelled rows" in first.text
+    assert "ranges" not in first.text
+    assert found.verdict.advice == ()
+    display = RocDisplay.from_evaluation(found)
+    assert display.auc == found["roc_auc"].alone
+    assert "from labels alone" in str(display)
+    # the trapezoids below the curve are the area that stands with it
+    area = np.trapezoid(display.band.tpr, display.band.fpr)
+    assert area == pytest.approx(display.auc.value, abs=0.02)
+    assert (display.band.low <= display.band.tpr).all()
+    assert (display.band.tpr <= display.band.high).all()
+
+
 # --- bag effects --------------------------------------------------------------------------------
 
 
@@ -158,7 +188,9 @@ def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
     for one, words in ((other, "No conflict with covariate shift"), (report, "label shift found")):
         assert words in findings(one, "verdict")[0].text
         assert any("covariate shift expects 1.00" in f.text for f in findings(one, "verdict"))
-    assert any("function of the scores" in f.text for f in findings(other, "verdict"))
+    assert any(
+        "effects that follow the bag means of scores" in f.text for f in findings(other, "verdict")
+    )
     assert any("label shift does not hold" in f.text for f in findings(other, "verdict"))
 
 

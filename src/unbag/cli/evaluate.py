@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from dataclasses import asdict
 from typing import Any
 
-from unbag._text import WIDTH
+from unbag._text import wrapped
 from unbag.cli.data import naming
 from unbag.cli.models import (
     add_model_command,
@@ -93,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     if options.robustness is not None:
         with naming(options):
             robustness = evaluation.robustness_value(options.robustness)
-        text = f"{text}\n\n{textwrap.fill(str(robustness), WIDTH)}"
+        text = "\n".join([text, "", *wrapped(str(robustness))])
         record["robustness"] = asdict(robustness)
     show_result(options, text, record)
     return 0

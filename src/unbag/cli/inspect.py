@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 import warnings
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._outputs import by_output
-from unbag._text import WIDTH, counted, sentence, table_lines
+from unbag._text import counted, sentence, table_lines, wrapped
 from unbag.bags.bags import check_bag_target
 from unbag.bags.inconsistencies import Inconsistency
 from unbag.bags.priors import probabilities_of
@@ -182,10 +181,13 @@ class BagInspection(NamedTuple):
         lines = [str(self.information), "", question, tested, *self.assumption.notes, ""]
         lines.append("What do features leave unexplained between bags?")
         if self.effect is not None:
-            question = "Do bags differ in how many of each class they hold, or in who is in them?"
-            lines += [textwrap.fill(sentence(str(self.effect)), WIDTH), "", question]
-            lines.append(textwrap.fill(self.effect.message, WIDTH))
-        return [*lines, textwrap.fill(self.note, WIDTH)]
+            question = (
+                "Do bags differ in how many of each class they contain (label shift), or in who is "
+                "in them (covariate shift)?"
+            )
+            lines += [*wrapped(sentence(str(self.effect))), "", *wrapped(question)]
+            lines += wrapped(self.effect.message)
+        return [*lines, *wrapped(self.note)]
 
     def record(self) -> dict[str, Any]:
         """Return the same in numbers."""

@@ -127,6 +127,8 @@ def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
         "folds": None if fold is None else int(fold.max()) + 1,
         "threshold": evaluation.threshold,
         "verdict": asdict(evaluation.verdict),
+        "verdicts": {name: asdict(one) for name, one in evaluation.verdicts.items()},
+        "drift": evaluation.drift,
         "estimates": _numbers(evaluation.estimates),
         "by_assumption": {
             assumption: _numbers(found) for assumption, found in evaluation.by_assumption.items()

@@ -107,7 +107,7 @@ def _record(result: MonitoringResult, data: BagData) -> dict[str, Any]:
             for one in result.classes
         ],
         "rows_changed": result.rows_changed,
-        "out_of_range": result.out_of_range,
+        "out_of_range": result.out_of_range.shares,
         "unseen_categories": data.report.unseen,
         "new_gaps": data.report.missing,
         "bags": records(result.bags),

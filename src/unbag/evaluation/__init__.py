@@ -13,11 +13,11 @@ from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.identification import identification_bounds
 from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
 from unbag.evaluation.label_shift import label_shift_test
-from unbag.evaluation.measures import SCORERS
 from unbag.evaluation.monitoring import monitor
 from unbag.evaluation.permutation_importance import bag_permutation_importance
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sample_size import effective_sample_size
+from unbag.evaluation.scorers import SCORERS
 from unbag.evaluation.uncertainty import Estimate
 
 __all__ = [

@@ -58,6 +58,9 @@ _NOTABLE_DISPERSION = 1.005
 # Half the width of a 95% interval, in standard errors, and what lies beyond each of its ends.
 NORMAL_95, _TAIL = 1.959964, 0.025
 
+# Standard errors of a deviation that is found in four of five cases, by a test at 5%.
+DETECTED = NORMAL_95 + 0.84
+
 ShiftType = Literal["covariate_shift", "label_shift"]
 
 
@@ -112,17 +115,22 @@ class BagEffect:
                 "There are too few bags, or features separate classes too little, to compare label "
                 "shift with covariate shift."
             )
-        found = (
-            "Regressing observed on predicted bag proportions gives a slope of "
-            f"{self.slope:.2f} ± {NORMAL_95 * self.slope_error:.2f}. Expected: 1.00 if bags differ "
-            "in who is in them (covariate shift), "
-            f"{self.slope_label_shift:.2f} if they differ in how many of each class they contain "
-            "(label shift)."
-        )
         if self.shift_type is None:
-            return f"{found} Inconclusive."
+            return f"{self.slope_text} Inconclusive."
         shift = self.shift_type.replace("_", " ")
-        return f"{found} The bags agree with {shift}; this does not prove it."
+        return f"{self.slope_text} The bags agree with {shift}; this does not prove it."
+
+    @property
+    def slope_text(self) -> str:
+        """The slope, what either assumption expects, and what would have been detected."""
+        slope, margin = self.slope_unconstrained, NORMAL_95 * self.slope_error
+        off = " Below 1, log-odds are too large or reversed, which covariate shift allows."
+        return (
+            f"Observed on predicted bag proportions: slope {slope:.2f} ± {margin:.2f}; covariate "
+            f"shift expects 1.00, label shift {self.slope_label_shift:.2f} (a deviation of "
+            f"{DETECTED * self.slope_error:.2f} would have been detected)."
+            f"{off if slope + margin < 1 else ''}"
+        )
 
     def _points(self, variance: float) -> float:
         return float(100 * np.sqrt(variance * self.share * (1 - self.share)))

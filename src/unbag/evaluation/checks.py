@@ -33,8 +33,8 @@ from sklearn.base import clone
 from unbag._arrays import Floats
 from unbag._text import listing
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.defaults import DOUBTED, EFFECT_DOUBTED, FLATTENED, REJECTED, SEPARATED
-from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
+from unbag.defaults import DOUBTED, EFFECT_DOUBTED, REJECTED, SEPARATED
+from unbag.evaluation.bag_effects import DETECTED, NORMAL_95, BagEffect
 from unbag.evaluation.label_shift import Columns, LabelShiftTest, columns_test, read_columns
 from unbag.evaluation.sensitivity import SignalName
 from unbag.evaluation.uncertainty import Assumption, Verdict, VerdictName
@@ -54,15 +54,12 @@ _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 # Standard errors above 0 from which on there is a signal within bags (5%, one-sided).
 _SIGNAL = 1.645
 
-# Standard errors of a deviation that is found in four of five cases, by a test at 5%.
-_DETECTED = NORMAL_95 + 0.84
-
 Reason = tuple[VerdictName, str]
 
 _CORRELATED = "Counts cannot tell whether such effects are correlated with the scores."
 _PERFECTLY = (
-    "Counts cannot rule out effects that are a function of the scores; the sensitivity range allows "
-    "for them."
+    "Counts cannot rule out effects that follow the bag means of scores or columns; the sensitivity "
+    "range allows for them."
 )
 _LABELS = (
     "Labels of a few hundred rows drawn at random give an estimate without an assumption on bags "
@@ -216,7 +213,7 @@ def _signal(bags: Bags, h: Floats) -> Signal:
     moments = design.T @ design
     plain = np.linalg.pinv(moments, hermitian=True)
     inverse = np.linalg.pinv(moments - wrong.sum(axis=0), hermitian=True)
-    if not 0 < inverse[-1, -1] < FLATTENED * plain[-1, -1]:
+    if not inverse[-1, -1] > 0:
         return Signal(float(1 / max(spread, 1e-12)), np.nan, np.inf)
     slope = inverse @ design.T @ (variance[used] * root)
     spare = np.maximum(1 - np.sum((design @ plain) * design, axis=1), 1e-3)
@@ -248,9 +245,8 @@ def judge_label_shift(
     """Combine the checks of label shift."""
     agrees = effect is not None and effect.shift_type == "label_shift"
     findings = [*_of_tests(tests, agrees), *_of_signal(signal)]
-    slope = _slope(effect)
     if effect is not None and effect.shift_type is not None:
-        findings.append(("not_rejected" if agrees else "rejected", slope))
+        findings.append(("not_rejected" if agrees else "rejected", effect.slope_text))
     has_power = any(not isinstance(test, str) and test.has_power for test in tests.values())
     if not has_power and not agrees:
         text = "There are too few bags, or too similar ones, to check label shift."
@@ -273,14 +269,16 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
         "label_shift": "rejected",
         None: "inconclusive",
     }
-    findings = [(names[effect.shift_type], _slope(effect))]
+    findings = [(names[effect.shift_type], effect.slope_text)]
     # scores that are reversed, or too sure, lie off a slope of 1 without a bag effect
     on_scale = effect.slope_unconstrained + NORMAL_95 * effect.slope_error > 1
     if effect.z_value > EFFECT_DOUBTED and on_scale:
         name: VerdictName = "rejected" if effect.z_value > NORMAL_95 else "inconclusive"
         findings.append((name, f"Bags differ beyond their features: {effect}. {_CORRELATED}"))
     elif effect.shift_type == "covariate_shift":
-        findings.append(("not_rejected", f"Bag effects: {effect}. {_PERFECTLY}"))
+        # with another slope than 1, what is left between bags is not that of an effect
+        found = f"Bag effects: {effect}. {_PERFECTLY}" if on_scale else _PERFECTLY
+        findings.append(("not_rejected", found))
     return _verdict("covariate_shift", findings)
 
 
@@ -362,19 +360,5 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
     if above < _SIGNAL or not signal.has_power:
         text += "; these bags cannot tell whether rows of a bag carry any signal."
         return [("inconclusive", text)]
-    text += f" (a deviation of {_DETECTED * signal.error:.2f} would have been detected)."
+    text += f" (a deviation of {DETECTED * signal.error:.2f} would have been detected)."
     return [("not_rejected", text)]
-
-
-def _slope(effect: BagEffect | None) -> str:
-    """The slope, what either assumption expects, and the deviation that would have been detected."""
-    if effect is None:
-        return ""
-    slope, margin = effect.slope_unconstrained, NORMAL_95 * effect.slope_error
-    off = " Below 1, log-odds are too large or reversed, which covariate shift allows."
-    return (
-        f"Observed on predicted bag proportions: slope {slope:.2f} ± {margin:.2f}; covariate shift "
-        f"expects 1.00, label shift {effect.slope_label_shift:.2f} (a deviation of "
-        f"{_DETECTED * effect.slope_error:.2f} would have been detected)."
-        f"{off if slope + margin < 1 else ''}"
-    )

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
+from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats
 from unbag._checks import check_count
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.evaluation.measures import (
-    Sample,
-    cell_shares,
-    score_cells,
-)
+from unbag.evaluation.labelled import Draw
+from unbag.evaluation.measures import Sample, cell_shares, score_cells
 from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes
 from unbag.evaluation.uncertainty import Uncertainty
 from unbag.weights import decontamination_weights
@@ -64,6 +62,23 @@ def posterior_roc_band(
     curves = [_tpr_at_grid(*roc_rates(one)[0]) for one in weighed]
     low, high = np.min(curves, axis=0), np.max(curves, axis=0)
     return RocBand(_GRID, curves[1], low, high, confidence_level)
+
+
+def labelled_roc_band(sample: Sample, drawn: Draw, uncertainty: Uncertainty) -> RocBand:
+    """Estimate the ROC curve from labelled rows alone, its band by resampling them."""
+    rng, n = check_random_state(uncertainty.random_state), len(drawn.rows)
+    mass = drawn.of_class * drawn.weights
+    times = rng.multinomial(n, np.full(n, 1 / n), uncertainty.n_resamples)
+    # a resample without one of the classes has no curve
+    kept = times[(times @ drawn.of_class.T > 0).all(axis=1)]
+    rows = Sample(drawn.bags, sample.scores[drawn.rows], sample.kind)
+    curve, *draws = (
+        _tpr_at_grid(*roc_rates(replace(rows, posterior=mass * one))[0])
+        for one in (np.ones(n), *kept)
+    )
+    tail = (1 - uncertainty.confidence_level) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+    return RocBand(_GRID, curve, low, high, uncertainty.confidence_level)
 
 
 def span_bands(one: RocBand, other: RocBand) -> RocBand:

@@ -34,7 +34,7 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._outputs import by_output
-from unbag._text import listing, p_text, percent, shown
+from unbag._text import counted, p_text, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import probabilities_of
 from unbag.defaults import FEWEST_BAGS
@@ -259,8 +259,8 @@ _LEAST = 1e-4
 # A population stability index, and its p-value, from which on rows count as changed.
 _CHANGED, _SURE_OF_CHANGE = 0.1, 0.01
 
-# Smallest share of rows outside the range of training that is reported.
-_REPORTED = 0.005
+# Smallest share of rows outside the range of training that is reported, and columns named.
+_REPORTED, _LISTED = 0.005, 5
 
 
 @dataclass(frozen=True)
@@ -349,13 +349,17 @@ class OutOfRange:
 
     @property
     def words(self) -> list[str]:
-        """A sentence for each column."""
-        return [
+        """A sentence for each column, as far as they are not too many."""
+        found = [
             f"{shown(name, 40)} leaves the range of training ({self._ranges[name][0]:g} to "
             f"{self._ranges[name][1]:g}) in {percent(share)} of rows: predictions there are "
             "extrapolations"
             for name, share in self.shares.items()
         ]
+        more = len(found) - _LISTED
+        return found[:_LISTED] + (
+            [f"{counted(more, 'more column')} do so, too"] if more > 0 else []
+        )
 
 
 def _number_columns(X: Any) -> Iterator[tuple[str, Floats]]:
@@ -468,9 +472,3 @@ def make_monitoring_reference(
         rows = score_distribution(bags, p[number])
         classes.append(ClassReference(choose_line(found, label_shift), *found.total_gap(), rows))
     return replace(reference, classes=tuple(classes))
-
-
-def describe_out_of_range(shares: Mapping[str, float]) -> list[str]:
-    """Name the columns of `OutOfRange.shares` in a sentence, if there are any."""
-    names = [f"{shown(name, 40)} ({percent(share, 1)})" for name, share in shares.items()]
-    return [f"Columns with rows outside the range of training: {listing(names)}."] if names else []

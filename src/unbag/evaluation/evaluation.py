@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from unbag.bags.bags import Bags
 from unbag.evaluation.checks import (
     check_columns,
     check_features,
@@ -25,11 +26,26 @@ from unbag.evaluation.checks import (
     signal_for_range,
     signal_within_bags,
 )
-from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
+from unbag.evaluation.curves import (
+    RocBand,
+    labelled_roc_band,
+    make_roc_band,
+    posterior_roc_band,
+    span_bands,
+)
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit, posterior_draws
-from unbag.evaluation.labelled import enough_labels, estimates_from_labels
-from unbag.evaluation.measures import Measure, get_measure, make_sample, usual_measures
+from unbag.evaluation.labelled import draw_of, enough_labels, estimates_from_labels
+from unbag.evaluation.measures import (
+    F1,
+    Area,
+    Cost,
+    Measure,
+    Precision,
+    Rate,
+    get_measure,
+    make_sample,
+)
 from unbag.evaluation.monitoring import drift_notes
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sensitivity import (
@@ -100,10 +116,17 @@ def evaluate_rows(
             labels = rows.labels, rows.label_weights
             found_by_labels = estimates_from_labels(of_rows, uncertainty.confidence_level, *labels)
             by_assumption["labels"] = dict(found_by_labels)
+    chosen = _choose(verdict, verdicts, by_assumption, labels_first=rows.labels is not None)
+    by_labels = chosen is by_assumption.get("labels")
+    if by_labels:
+        verdict = replace(verdict, advice=())
     roc = None
     if curve and sample.bags.n_classes == 2:
-        roc = _roc(rows, verdict.assumption, slopes, uncertainty)
-    chosen = _choose(verdict, verdicts, by_assumption, labels_first=rows.labels is not None)
+        if by_labels:
+            drawn = draw_of(rows.ranks, rows.labels, rows.label_weights)
+            roc = labelled_roc_band(rows.ranks, drawn, uncertainty)
+        else:
+            roc = _roc(rows, verdict.assumption, slopes, uncertainty)
     return Evaluation(
         verdict=verdict,
         estimates={name: replace(one, verdict=verdict) for name, one in chosen.items()},
@@ -165,6 +188,25 @@ def _roc(
             return wide
     band = make_roc_band(rows.ranks, uncertainty)
     return band if wide is None else span_bands(band, wide)
+
+
+def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, Measure]:
+    """Measures of an evaluation, by name."""
+    found: dict[str, Measure] = {
+        "balanced_accuracy": Cost(threshold, complement=True),
+        "accuracy": Cost(threshold, class_prior, complement=True),
+    }
+    if bags.n_classes > 2:
+        recalls = {f"recall of {c}": Rate(threshold, i, i) for i, c in enumerate(bags.class_names)}
+        return {**found, **recalls}
+    return {
+        "roc_auc": Area(),
+        **found,
+        "true_positive_rate": Rate(threshold, 1, 1),
+        "false_positive_rate": Rate(threshold, 0, 1),
+        "precision": Precision(threshold, class_prior),
+        "f1": F1(threshold, class_prior),
+    }
 
 
 def estimate(

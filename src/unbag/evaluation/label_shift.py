@@ -9,7 +9,6 @@ Of text and categories, every value that is not rare is a column of zeros and on
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -21,7 +20,7 @@ from scipy import sparse
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside
-from unbag._text import WIDTH, aligned, listing, p_text
+from unbag._text import aligned, listing, p_text, wrapped
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
 from unbag.defaults import LARGE_DEVIATION
@@ -103,7 +102,7 @@ class LabelShiftTest:
     def __str__(self) -> str:
         worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
         first = np.arange(min(_LISTED, len(self.bags["bag"])))
-        said = (textwrap.fill(text, WIDTH) for text in (self.summary, *self.notes))
+        said = [line for text in (self.summary, *self.notes) for line in wrapped(text)]
         lines = [*said, "", *_table(self.features, worst)]
         return "\n".join([*lines, "", *_table(self.bags, first)])
 

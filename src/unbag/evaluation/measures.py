@@ -12,12 +12,6 @@ statistics, and is a function of their class means:
 Its *influence* φ_c(x) is the derivative of the measure with respect to the distribution of class c
 at x: what standard errors from labelled rows need. Its *tally* gathers statistics by bag: what
 resampled bags are evaluated from.
-
-`SCORERS` need bags, not labels: a scorer is called with an estimator, instances and the target of
-whole bags, so it goes with `unbag.BagKFold`:
-``GridSearchCV(model, grid, cv=BagKFold(5), scoring=SCORERS["roc_auc"])``. Larger is better for all
-of them. The log-likelihood is valid under label shift and under covariate shift, and the default
-``score`` of every model with probabilities; the others assume label shift.
 """
 
 from __future__ import annotations
@@ -25,19 +19,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
-from unbag._outputs import by_output
 from unbag._text import quoted
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
-from unbag.model_selection.fitted import check_gives_probabilities, last_step, log_odds_of
-from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.losses import get_loss
 from unbag.weights import decontamination_weights
 
@@ -487,25 +478,6 @@ MEASURES: dict[str, Callable[..., Measure]] = {
 }
 
 
-def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, Measure]:
-    """Measures of an evaluation, by name."""
-    found: dict[str, Measure] = {
-        "balanced_accuracy": Cost(threshold, complement=True),
-        "accuracy": Cost(threshold, class_prior, complement=True),
-    }
-    if bags.n_classes > 2:
-        recalls = {f"recall of {c}": Rate(threshold, i, i) for i, c in enumerate(bags.class_names)}
-        return {**found, **recalls}
-    return {
-        "roc_auc": Area(),
-        **found,
-        "true_positive_rate": Rate(threshold, 1, 1),
-        "false_positive_rate": Rate(threshold, 0, 1),
-        "precision": Precision(threshold, class_prior),
-        "f1": F1(threshold, class_prior),
-    }
-
-
 def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
     """Look a measure up by name, with its options."""
     if not isinstance(measure, str):
@@ -519,52 +491,3 @@ def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
     except TypeError:
         message = f"The measure {measure!r} does not take all of {quoted(options)}."
         raise ValueError(message) from None
-
-
-# --- scorers --------------------------------------------------------------------------------------
-
-
-def mean_log_likelihood(bags: Bags, log_odds: Floats) -> float:
-    """Log-likelihood of the counts of bags, per row."""
-    likelihood = CountLikelihood(np.ones((1, bags.n_bags), dtype=bool), bags)
-    losses = likelihood.bag_losses(by_output(log_odds)[None])
-    return -float(losses.sum() / bags.n_instances)
-
-
-def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Score by the log-likelihood of the counts per row, by a model with probabilities."""
-    check_gives_probabilities(estimator)
-    probabilities, model = np.asarray(estimator.predict_proba(X)), last_step(estimator)
-    if hasattr(model, "empirical_prior_"):
-        probabilities = probabilities * (model.empirical_prior_ / model.class_prior_)
-        probabilities /= probabilities.sum(axis=1, keepdims=True)
-    return mean_log_likelihood(check_bag_target(y), log_odds_of(probabilities))
-
-
-def _score_by(measure: Measure, sign: float, estimator: Any, X: Any, y: Any) -> float:
-    return sign * measure.value(make_sample(y, estimator.decision_function(X), trusted=True))
-
-
-def roc_auc_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Score by the area under the ROC curve; for several classes, its mean for each against the rest."""
-    sample = make_sample(y, estimator.decision_function(X), trusted=True)
-    bags, scores = sample.bags, sample.scores
-    if bags.n_classes == 2:
-        return Area().value(sample)
-    found = []
-    for c, own in enumerate(scores.T):
-        others = np.logaddexp.reduce(np.delete(scores, c, axis=1), axis=1)
-        side = np.eye(2)[(np.arange(bags.n_classes) == c).astype(int)]
-        noise = None if bags.noise is None else side.T @ bags.noise @ side
-        two = {"proportions": bags.proportions @ side, "classes": np.arange(2), "noise": noise}
-        found.append(Area().value(Sample(replace(bags, names=None, **two), own - others)))
-    return float(np.mean(found))
-
-
-SCORERS: dict[str, Callable[[Any, Any, Any], float]] = {
-    "log_likelihood": log_likelihood_scorer,
-    # with the logistic loss and balanced classes
-    "corrected_risk": partial(_score_by, Risk(), -1.0),
-    "balanced_accuracy": partial(_score_by, Cost(complement=True), 1.0),
-    "roc_auc": roc_auc_scorer,
-}

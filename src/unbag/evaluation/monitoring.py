@@ -17,7 +17,6 @@ probability of at most 5%.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,10 +28,10 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._outputs import by_output
-from unbag._text import WIDTH, p_text, percent, shown, whole
+from unbag._text import p_text, percent, sentence, shown, whole, wrapped
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities, offset_for_shares
-from unbag.defaults import FEWEST_BAGS, SLOPE_UNKNOWN
+from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation.bag_effects import NORMAL_95
 from unbag.evaluation.drift import (
     BagLine,
@@ -43,7 +42,6 @@ from unbag.evaluation.drift import (
     OutOfRange,
     Stability,
     compare_with_line,
-    describe_out_of_range,
     stability_index,
 )
 from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
@@ -65,6 +63,10 @@ _LEADS = {
     "bags as well as in training. Recalibrate it.",
     "degraded": "Degraded: the model no longer predicts the new bags. Train it again.",
 }
+_FLAT = (
+    "No conflict found, but in training the proportions of bags did not follow the model's "
+    "probabilities, so these bags cannot show whether it still holds."
+)
 _STEEPER = (
     "Prior shift: totals are as predicted, but bags differ more than the model's probabilities. It "
     "orders bags as well as in training; a model trained again would separate classes better."
@@ -148,7 +150,7 @@ class MonitoringResult:
     classes: tuple[ClassMonitoring, ...]  # the second of two classes, or each of several
     bags: Mapping[str, NDArray[Any]]
     class_prior: tuple[float, ...]  # at which probabilities add up to the new totals
-    out_of_range: Mapping[str, float]  # share of rows outside the range of training, by column
+    out_of_range: OutOfRange  # rows outside the range of training, by column
     tolerance: float
 
     @property
@@ -192,6 +194,8 @@ class MonitoringResult:
     @property
     def lead(self) -> str:
         """The verdict in a sentence or two."""
+        if self.verdict == "ok" and not any(one.line.significant for one in self.classes):
+            return _FLAT
         steeper_only = self.verdict == "prior_shift" and not self.advice
         return _STEEPER if steeper_only else _LEADS[self.verdict]
 
@@ -229,7 +233,7 @@ class MonitoringResult:
             slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(change.slope_p)})."
             if one.slope_ratio < 0:
                 slope += " The order of the bags is reversed."
-            if one.slope_ratio_error > SLOPE_UNKNOWN:
+            if one.slope_ratio_error > 1:  # known no better than by the size of the slope itself
                 slope = "unknown, since the new bags are too alike."
             texts += [
                 f"Slope{of}: {slope}",
@@ -255,17 +259,15 @@ class MonitoringResult:
     def describe_rows(self) -> list[str]:
         """Drift of the rows."""
         index = max(self.classes, key=lambda one: one.rows.index).rows
-        return [f"Rows: {index.description}.", *describe_out_of_range(self.out_of_range)]
+        return [f"Rows: {index.description}.", *map(sentence, self.out_of_range.words)]
 
     def _of(self, one: ClassMonitoring) -> str:
         return "" if len(self.classes) == 1 else f" of class {shown(one.name, 40)}"
 
     def __str__(self) -> str:
-        lines = [line for text in (self.lead, *self.advice) for line in textwrap.wrap(text, WIDTH)]
-        items = [*self.describe_totals(), *self.describe_bags()]
-        items += self.describe_rows()
-        for text in items:
-            lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
+        lines = [line for text in (self.lead, *self.advice) for line in wrapped(text)]
+        for text in (*self.describe_totals(), *self.describe_bags(), *self.describe_rows()):
+            lines += wrapped(text, "- ", "  ")
         return "\n".join(lines)
 
 
@@ -380,7 +382,7 @@ def compare_bags(
         classes=classes,
         bags=_by_bag(bags, reference, classes, p),
         class_prior=tuple(map(float, prior)),
-        out_of_range=OutOfRange(reference.columns, X).shares,
+        out_of_range=OutOfRange(reference.columns, X),
         tolerance=tolerance,
     )
 

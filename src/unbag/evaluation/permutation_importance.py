@@ -30,7 +30,7 @@ from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.held_out import log_odds_at_shares
 from unbag.evaluation.label_shift import column_names
-from unbag.evaluation.measures import mean_log_likelihood
+from unbag.evaluation.scorers import mean_log_likelihood
 from unbag.model_selection.fitted import check_gives_probabilities, log_odds_of
 from unbag.model_selection.splitters import rows_of_some_bags
 

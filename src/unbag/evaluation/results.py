@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import WIDTH, aligned
+from unbag._text import aligned, wrapped
 from unbag.evaluation.bag_effects import BagEffect
 from unbag.evaluation.curves import RocBand
 from unbag.evaluation.held_out import ScoredRows
@@ -243,13 +242,11 @@ class Evaluation:
         first = next(iter(self.estimates.values()))
         if isinstance(first, LabelledEstimate) and self.verdicts:
             what = f"{self._what(first.n_labels)} {self.lead}"
-            return "\n".join([*textwrap.wrap(what, WIDTH), *numbers, "", *found])
-        lines = textwrap.wrap(self._what(0), WIDTH)
+            return "\n".join([*wrapped(what), *numbers, "", *found])
+        lines = wrapped(self._what(0))
         if self.verdicts:
             ranges = self.ranges or self.estimates is not self.by_assumption["label_shift"]
-            lines += textwrap.wrap(
-                f"{self.lead} {self.sensitivity}" if ranges else self.lead, WIDTH
-            )
+            lines += wrapped(f"{self.lead} {self.sensitivity}" if ranges else self.lead)
         return "\n".join([*found, "", *lines, *numbers])
 
     def _what(self, n_labels: int) -> str:
@@ -267,7 +264,7 @@ class Evaluation:
     def _findings(self) -> list[str]:
         """The verdicts and the drift, in lines."""
         verdicts = map(str, (self.verdict, *self.other_verdicts))
-        return [*verdicts, *(textwrap.fill(text, WIDTH) for text in self.drift)]
+        return [*verdicts, *("\n".join(wrapped(text)) for text in self.drift)]
 
     @property
     def other_verdicts(self) -> list[Verdict]:

@@ -31,7 +31,6 @@ for half of it.
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +41,7 @@ from scipy.special import ndtri
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame
-from unbag._text import WIDTH, aligned, capital, counted, listing, rough
+from unbag._text import aligned, capital, counted, listing, rough, wrapped
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.weights import decontamination_weights, precision
 
@@ -77,7 +76,7 @@ class EffectiveSampleSize:
 
     def __str__(self) -> str:
         words = [self.summary, *([self.warning] if self.warning else [])]
-        lines = [textwrap.fill(text, WIDTH) for text in words]
+        lines = [line for text in words for line in wrapped(text)]
         cells = [
             [name, *(_cell(name, value) for value in column[:_LISTED_BAGS])]
             for name, column in self.by_bag.items()

@@ -66,9 +66,6 @@ Slopes = tuple[float, float, float]  # lower limit, value and upper limit of κ
 # κ from which on rows are practically sorted by their scores.
 SORTED = 64.0
 
-# Values of κ that are tried for the lower end of the sensitivity range.
-_SMALL_SLOPES = (1 / 3, 0.25, 0.2, 0.15, 0.1, 0.05)
-
 _ROUNDS = 60
 _SETTLED = 1e-6
 # Longest step.
@@ -77,9 +74,11 @@ _LEAST_VARIANCE = 1e-9
 # Rows that are worked on together, to save memory.
 _BLOCK = 2**18
 
+# Roots κ are found to this precision.
+_PRECISION = 1e-3
 # For the robustness value, κ is looked for down to here: a relation within bags as strong as the
 # fitted one, but reversed.
-_LEAST_SLOPE, _PRECISION = -1.0, 1e-3
+_LEAST_SLOPE = -1.0
 
 
 class OddsCurve(NamedTuple):
@@ -240,12 +239,16 @@ class HeldOutLogOdds:
         return _cut(low, 1.0, max(high, 1.0) * MAX_SLOPE_RATIO)
 
     def _confounded_slope(self) -> float:
-        """Largest of some κ that is at most λ(κ)/3, relative to the same ratio at κ = 1."""
-        allowed = 1 / (MAX_SLOPE_RATIO * max(self.between_slope(1.0), 1 / MAX_SLOPE_RATIO))
-        for kappa in _SMALL_SLOPES:
-            if kappa <= allowed * self.between_slope(kappa):
-                return kappa
-        return 0.0
+        """The κ from 0 to 1/3 at which κ is λ(κ)/3, relative to the same ratio at κ = 1."""
+        most = 1 / MAX_SLOPE_RATIO
+        allowed = most / max(self.between_slope(1.0), most)
+
+        def beyond(kappa: float) -> float:
+            return kappa - allowed * self.between_slope(kappa)
+
+        if beyond(most) <= 0:
+            return most
+        return float(brentq(beyond, 0.0, most, xtol=_PRECISION)) if beyond(0.0) < 0 else 0.0
 
 
 def _cut(*kappas: float) -> Slopes:

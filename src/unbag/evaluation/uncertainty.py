@@ -6,7 +6,6 @@ computed again for every draw.
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
@@ -19,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside
-from unbag._text import WIDTH
+from unbag._text import wrapped
 from unbag.evaluation.measures import Measure, Sample, Tally
 from unbag.weights import moment_terms
 
@@ -57,7 +56,7 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [self.lead, *(f"- {text}" for text in (*self.reasons, *self.advice))]
-        return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
+        return "\n".join(line for text in lines for line in wrapped(text, rest="  "))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
 from unbag.bags.priors import adjust_probabilities, prior_offset, resolve_class_prior
-from unbag.evaluation.measures import Cost, make_sample, mean_log_likelihood
+from unbag.evaluation.measures import Cost, make_sample
+from unbag.evaluation.scorers import mean_log_likelihood
 from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag._text import counted, measure_words, percent, sentence, shown, whole
+from unbag._text import capital, counted, measure_words, percent, sentence, shown, whole
 from unbag.bags.bags import Bags
 from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.bag_effects import describe_effect
+from unbag.evaluation.evaluation import usual_measures
 from unbag.evaluation.label_shift import LabelShiftTest
-from unbag.evaluation.measures import as_columns, make_sample, usual_measures
+from unbag.evaluation.labelled import LabelledEstimate
+from unbag.evaluation.measures import as_columns, make_sample
 from unbag.model_selection.fitted import last_step
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.page import Finding, FindingKind, NumberTable, Picture, Section, Tile
@@ -44,10 +46,16 @@ def verdict_section(
 ) -> Section:
     """Say which assumption estimates rest on, and whether the bags contradict it."""
     verdict, checks = evaluation.verdict, evaluation.rows.checks
-    answer = "Yes." if verdict.name == "not_rejected" else "No, only the ranges."
-    text = f"{answer} {verdict.lead} {evaluation.lead}"
-    findings = [Finding(text, _KINDS[verdict.name])]
-    reasons = [*verdict.reasons]
+    first, reasons = next(iter(evaluation.estimates.values())), [*verdict.reasons]
+    if first.is_range:
+        text = f"No, only the ranges. {verdict.lead} {evaluation.lead}"
+        findings = [Finding(text, _KINDS[verdict.name])]
+    elif first.assumption == "labels":
+        findings = [Finding(f"Yes. {evaluation.lead}", "good")]
+        reasons = [verdict.lead, *reasons]
+    else:
+        shift = first.assumption.replace("_", " ")
+        findings = [Finding(f"Yes, if {shift} holds. {verdict.lead}", _KINDS[verdict.name])]
     for other in evaluation.other_verdicts:
         reasons += [other.lead, *other.reasons]
     tests = {one.what: one.test for one in checks if isinstance(one.test, LabelShiftTest)}
@@ -77,7 +85,9 @@ def verdict_section(
 
 def verdict_tile(evaluation: Evaluation) -> Tile:
     """Give the verdict in a word."""
-    verdict = evaluation.verdict
+    verdict, first = evaluation.verdict, next(iter(evaluation.estimates.values()))
+    if isinstance(first, LabelledEstimate):
+        return Tile("labels", whole(first.n_labels), "estimates need no assumption", "good")
     shift = "covariate shift" if verdict.assumption == "covariate_shift" else "label shift"
     detail = {
         "label_shift": "estimates rest on it",
@@ -211,7 +221,9 @@ def performance_section(
     if roc is not None:
         level = percent(roc.band.confidence_level, None)
         band = "sensitivity range" if roc.auc.is_range else f"{level} band"
-        caption = f"ROC curve of held-out scores with its {band}, estimated {source}."
+        caption = (
+            f"ROC curve of held-out scores with its {band}, estimated from {roc.source} alone."
+        )
         rates = ", ".join(
             f"{percent(np.interp(at, roc.band.fpr, roc.band.tpr))} at {percent(at)}"
             for at in (0.1, 0.2, 0.5)
@@ -295,7 +307,8 @@ def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
         row += [number(name, truth[name], 1)] if truth else []
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", log-odds threshold {evaluation.threshold:.3g}"
-    header = ["Measure", "Estimate", level]
+    condition = capital(evaluation.condition(next(iter(evaluation.estimates))))
+    header = ["Measure", condition if first.is_range else "Estimate", level]
     header += ["Sensitivity range"] if ranges else []
     header += ["With the labels"] if truth else []
     caption = f"Estimates on held-out bags ({whole(evaluation.n_instances)} rows){threshold}"

@@ -14,6 +14,7 @@ from unbag._optional import make_frame
 from unbag._text import percent
 from unbag.evaluation import Estimate, Evaluation
 from unbag.evaluation.curves import RocBand
+from unbag.evaluation.labelled import LabelledEstimate
 from unbag.reports.drawing import BLUE, GREY, Display, add_legend
 
 
@@ -56,8 +57,11 @@ class RocDisplay(Display):
         """
         if evaluation.roc is None:
             raise ValueError("The ROC curve is for two classes, and this evaluation has more.")
+        auc = evaluation["roc_auc"]
+        if isinstance(auc, LabelledEstimate) and auc.alone is not None:
+            auc = auc.alone  # the curve is that of the labelled rows, too
         if labels is None:
-            return cls(evaluation.roc, evaluation["roc_auc"])
+            return cls(evaluation.roc, auc)
         from sklearn.metrics import roc_auc_score, roc_curve
 
         values = np.asarray(labels)
@@ -70,8 +74,12 @@ class RocDisplay(Display):
         # a point for every row is more than any picture shows
         grid = np.linspace(0, 1, 501)
         curve = (grid, np.interp(grid, fpr, tpr)) if len(fpr) > len(grid) else (fpr, tpr)
-        auc = float(roc_auc_score(truth, evaluation.scores))
-        return cls(evaluation.roc, evaluation["roc_auc"], curve, auc)
+        return cls(evaluation.roc, auc, curve, float(roc_auc_score(truth, evaluation.scores)))
+
+    @property
+    def source(self) -> str:
+        """What the curve is estimated from."""
+        return "labels" if self.auc.assumption == "labels" else "proportions"
 
     def frame(self) -> Any:
         """One row per rate of false positives: the rate of true positives and its limits."""
@@ -95,7 +103,7 @@ class RocDisplay(Display):
             if self.auc.is_range
             else f"{percent(band.confidence_level, None)} band, pointwise",
         )
-        label = f"from proportions (AUC {self.auc.value:.2f})"
+        label = f"from {self.source} (AUC {self.auc.value:.2f})"
         ax.plot(band.fpr, band.tpr, color=BLUE, label=label)
         if self.true_curve is not None and self.true_auc is not None:
             label = f"with the labels (AUC {self.true_auc:.2f})"
@@ -112,7 +120,7 @@ class RocDisplay(Display):
         add_legend(ax, loc="lower right")
 
     def __str__(self) -> str:
-        lines = [f"AUC {self.auc}, from proportions alone."]
+        lines = [f"AUC {self.auc}, from {self.source} alone."]
         if self.true_auc is not None:
             lines.append(f"AUC {self.true_auc:.4f} with the labels.")
         for at in (0.1, 0.2, 0.5):
