@@ -184,7 +184,7 @@ def standard(term: Any, values: np.ndarray) -> np.ndarray:
 
 def plain_trees(model: Any, rows: np.ndarray) -> np.ndarray:
     """Scores of boosted trees, walked through as their text says."""
-    shares = np.maximum([model.class_prior_, model.empirical_prior_], 1e-9)
+    shares = np.maximum([model.class_prior_, model.empirical_prior_], 1e-304)
     moved = np.log(shares[0]) - np.log(shares[1])
     n_outputs = 1 if len(moved) == 2 else len(moved)
     moved = moved[1:] - moved[:1] if n_outputs == 1 else moved

@@ -232,7 +232,7 @@ def _check_part(part: Any) -> None:
                 f"it has a {kind} with {name}={words}, which can do more than compute; if you know "
                 f"who made the file, trust {_name(type(part))!r}"
             )
-        if name.endswith("_dtype") and isinstance(value, str):
+        if allowed is None and name.endswith("dtype") and isinstance(value, str):
             raise ValueError(f"it has a {kind} whose {name} is a text")
         is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
         if is_ours and is_float and not np.isfinite(value).all():
