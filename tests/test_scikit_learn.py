@@ -28,6 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
+import unbag
 from unbag import (
     BagKFold,
     BagShuffleSplit,
@@ -39,6 +40,7 @@ from unbag import (
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_fit
 from unbag.evaluation.scorers import SCORERS
+from unbag.tables import make_classifier
 from unbag.tables.features import make_features
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
@@ -48,6 +50,8 @@ NO_LABELS = (
     r".*LLPEnsembleClassifier.*docs/howto/pitfalls.md"
 )
 VARIANCES = [{"numbers": 1e-8}, {"numbers": 1.0}]
+NUMBERS_ONLY = ["LLPBoostingClassifier", "LLPEnsembleClassifier", "LLPNeuralClassifier"]
+OPTIONAL = {"LLPBoostingClassifier": "lightgbm", "LLPNeuralClassifier": "torch"}
 NUMBERED = "^y holds {} different values, which are taken for ids of bags, not for classes; "
 
 
@@ -288,6 +292,28 @@ class TestColumnsOfAnyKind:
                 LLPClassifier(kernel=None).fit(table, Y)
         with pytest.raises(ValueError, match=r"^X holds the text .* takes numbers only"):
             LLPClassifier(kernel=None).fit(X, Y).predict(text)
+
+    @pytest.mark.parametrize("model", NUMBERS_ONLY)
+    def test_frames_of_text_and_dates_point_to_features(self, model):
+        pytest.importorskip(OPTIONAL.get(model, "sklearn"))
+        estimator = getattr(unbag, model)()
+        days = pd.date_range("2024-01-01", periods=len(X))
+        for column, held in ((np.resize(["u", "v"], len(X)), "the text 'u'"), (days, "dates or")):
+            frame = pd.DataFrame(X).assign(c=column).rename(columns=str)
+            with pytest.raises(ValueError, match=rf"^X holds {held}.*make_features\(\), {model}"):
+                estimator.fit(frame, Y)
+
+    @pytest.mark.parametrize("model", ["LLPClassifier", *NUMBERS_ONLY])
+    def test_lazy_frames_are_collected_first(self, model):
+        pytest.importorskip(OPTIONAL.get(model, "sklearn"))
+        estimator, frame = getattr(unbag, model)(), pl.DataFrame(X).lazy()
+        with pytest.raises(ValueError, match=r"^X is a lazy frame, .* call collect\(\) first\.$"):
+            estimator.fit(frame, Y)
+        linear = make_classifier("linear")
+        with pytest.raises(ValueError, match=r"^X is a lazy frame"):
+            linear.fit(frame, Y)
+        with pytest.raises(ValueError, match=r"^X is a lazy frame"):
+            linear.fit(frame.collect(), Y).predict(frame)
 
     def test_frames_of_text_are_categories(self):
         frame = pd.DataFrame(np.where(X > 0, "yes", "it's no"), columns=["a", "b", "c"])

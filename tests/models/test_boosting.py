@@ -460,13 +460,18 @@ def test_saved_and_loaded(tmp_path):
         ("num_class=", "num_class=2", "its num_class is not 1"),
         ("max_feature_idx=", "max_feature_idx=5", "its max_feature_idx is not 1"),
         ("tree_sizes=", "tree_sizes=99999", "its trees are not as long as it says"),
-        ("num_cat=", "num_cut=1", "it has no 'num_cat'"),
+        ("num_cat=", "num_cut=1", "its lines are not those"),
         ("leaf_weight=", "leaf_weight=1.0", "its leaf_weight has not 2 entries"),
-        ("internal_count=", "more=1", "its lines are not those of a tree"),
+        ("internal_count=", "more=1", "its lines are not those"),
         ("internal_count=", "internal_count=1 2 3", "its internal_count has not 1 entries"),
-        ("shrinkage=", "num_cat=1", "a line is there twice"),
-        ("tree_sizes=", "tree_sizes=\nend of trees", "there are trees behind their end"),
-        ("feature_infos=", "feature_infos=none", "its feature_infos are not 2"),
+        ("shrinkage=", "num_cat=1", "its lines are not those"),
+        ("label_index=", "label_index=0\nlabel_index=0", "its lines are not those"),
+        ("label_index=", "average_output\nlabel_index=0", "its lines are not those"),
+        ("feature_infos=", "monotone_constraints=1\nfeature_infos=a b", "has not 2 entries"),
+        ("tree_sizes=", "tree_sizes=\nend of trees", "there is more behind their end"),
+        # LightGBM reads on until it finds "end of parameters", beyond the end of the text
+        ("end of trees", "end of trees\n\nparameters:\n[verbosity: 1]", "more behind their end"),
+        ("feature_infos=", "feature_infos=none", "its feature_infos has not 2 entries"),
     ],
 )
 def test_forged_trees_are_refused(line, forged, message):
@@ -479,6 +484,18 @@ def test_forged_trees_are_refused(line, forged, message):
     model.trees_ = text
     with pytest.raises(ValueError, match=f"^The text of the trees is damaged: .*{message}"):
         model.predict(TestCategories.frame)
+
+
+def test_branches_that_lead_to_one_place_are_refused():
+    """What walks over all branches, as SHAP values do, would take a time exponential in the depth."""
+    model = LLPBoostingClassifier(3, n_estimators=1, cv=None).fit(TWO.X, TWO.y)
+    model.predict(TWO.X)
+    text = re.sub("left_child=.*", "left_child=1 -1", model.trees_)
+    text = re.sub("right_child=.*", "right_child=1 -2", text)
+    size = text.index("end of trees") - text.index("Tree=")
+    model.trees_ = re.sub("tree_sizes=.*", f"tree_sizes={size}", text)
+    with pytest.raises(ValueError, match="two branches lead to one place"):
+        model.predict(TWO.X)
 
 
 # --- mistakes -----------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """A model file reads, writes and runs nothing: the attack is real, and refused."""
 
 import copy
+import io
 import re
+from collections import defaultdict
 
 import numpy as np
 import pandas as pd
@@ -13,9 +15,10 @@ from sklearn.pipeline import FunctionTransformer, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from estimator_checks import all_estimators
+from forged_files import change_description, dict_node, forge, node, text_node, tuple_node
 from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.tables import make_classifier
+from unbag.tables import make_classifier, persistence
 from unbag.tables.features import make_features
 from unbag.tables.model_contents import check_parts, is_trusted
 from unbag.tables.persistence import load_model, save_model
@@ -161,11 +164,53 @@ def forged_entries(_, encoded):
     encoded[0].named_transformers_["numbers"].more_ = np.empty(0, dtype="U100000000")
 
 
-def forged_repeats(mixed, _):
-    nest = [0]
-    for _ in range(40):
-        nest = [nest] * 2
-    mixed[-1].coef = nest
+def forged_features(mixed, _):
+    mixed[-1].n_features_in_ = 10**12
+
+
+def forged_order(_, encoded):
+    # a search by halves ends one beyond the last
+    encoded[0].named_transformers_["categories"][-1].categories_ = [np.array([5.0, 1.0])]
+
+
+def forged_number_order(_, encoded):
+    categories = [np.array([5.0, 1.0], dtype=object)]
+    encoded[0].named_transformers_["categories"][-1].categories_ = categories
+
+
+def forged_masks(_, encoded):
+    encoder = encoded[0].named_transformers_["categories"][-1]
+    codes = encoder._default_to_infrequent_mappings[0].copy()
+    codes[-1] = 10**6
+    hidden = np.ma.MaskedArray(codes, mask=codes == 10**6)
+    encoder._default_to_infrequent_mappings = [hidden]
+
+
+def forged_function(mixed, _):
+    words = CountVectorizer(input="filename")
+    words.__qualname__, words.__module__ = "first_column", "unbag.tables"
+    mixed[0].words_[0].vectorizers_[0] = words
+
+
+def forged_shape(mixed, _):
+    mixed[0].feature_names_in_ = np.empty((10**12, 0))
+
+
+def forged_default(mixed, _):
+    words = mixed[0].words_[0].vectorizers_[0]
+    words.vocabulary_ = defaultdict(int, words.vocabulary_)
+
+
+def forged_draws(mixed, _):
+    state = np.random.RandomState(0).get_state(legacy=False)
+    state["state"]["pos"] = 10**9
+    mixed[-1].random_state = np.random.RandomState()
+    mixed[-1].random_state.set_state(state)
+
+
+def forged_name_of_type(mixed, _):
+    mixed[0].words_[0].imputer_ = SimpleImputer()
+    mixed[0].words_[0].imputer_._fit_dtype = "U1000000000"
 
 
 FORGERIES = {
@@ -184,7 +229,15 @@ FORGERIES = {
     forged_type: "dtype='U1000000000'",
     forged_processes: "n_jobs=100000",
     forged_entries: "entries of 400,000,000 bytes",
-    forged_repeats: "a part is there too often",
+    forged_features: "terms do not fit its columns or coefficients",
+    forged_order: "categories are not in order",
+    forged_number_order: "categories are not in order",
+    forged_masks: "an array that is masked",
+    forged_function: "CountVectorizer with input='filename'",
+    forged_shape: "without a byte",
+    forged_default: "words without places",
+    forged_draws: "a RandomState whose position is none",
+    forged_name_of_type: "_fit_dtype is a text",
 }
 
 
@@ -200,6 +253,64 @@ def test_shapes_that_would_reach_beyond_an_array_or_blow_up(forge, parts):
         check_parts(models)
 
 
+def array_node(file):
+    return node("NdArrayNode", "numpy", "ndarray", type="numpy", file=file)
+
+
+def nest(kind, name, depth):
+    """Lists in lists, each there twice, of which the second is named only."""
+    number = 10**15
+    inner = node(kind, "builtins", name, content=[text_node("x")], __id__=number)
+    for i in range(depth):
+        again = node(kind, "builtins", name, __id__=number + i)
+        inner = node(kind, "builtins", name, content=[inner, again], __id__=number + i + 1)
+    return inner
+
+
+def many_reads(state):
+    state["tol"] = node("ListNode", "builtins", "list", content=[array_node("x")] * 10_000)
+
+
+def nest_of_lists(state):
+    shape = tuple_node(text_node(1), text_node(1))
+    content = [nest("ListNode", "list", 40)]
+    state["tol"] = node(
+        "NdArrayNode", "numpy", "ndarray", type="json", content=content, shape=shape
+    )
+
+
+def nest_of_tuples(state):
+    state["tol"] = node("SetNode", "builtins", "set", content=[nest("TupleNode", "tuple", 40)])
+
+
+def seed_sequence(state):
+    parts = {"pool_size": text_node(10**6), "entropy": text_node(1)}
+    bits = dict_node(bit_generator=text_node("PCG64"))
+    content = {"bit_generator": bits, "seed_seq": dict_node(**parts)}
+    state["random_state"] = node(
+        "RandomGeneratorNode", "numpy.random._generator", "Generator", content=content
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (many_reads, "reads its parts more often than it holds them"),
+        (nest_of_lists, "a part of it stands for another one"),
+        (nest_of_tuples, "a part of it stands for another one"),
+        (seed_sequence, r"not trusted: numpy\.random\._generator\.Generator"),
+    ],
+)
+def test_small_files_that_would_become_large(change, message, tmp_path):
+    """They are refused before anything is built, so that this test takes neither time nor memory."""
+    payload = persistence._serialise(LLPClassifier(kernel=None).fit(BAGS.X, BAGS.y))
+    array = io.BytesIO()
+    np.save(array, np.zeros(10**6))
+    forged = change_description(payload, change, x=array.getvalue())
+    with pytest.raises(ValueError, match=message):
+        load_model(forge(tmp_path / "m.unbag", forged))
+
+
 def test_a_network_that_is_larger_than_its_weights():
     pytest.importorskip("torch")
     from unbag import LLPNeuralClassifier
@@ -207,6 +318,9 @@ def test_a_network_that_is_larger_than_its_weights():
     model = LLPNeuralClassifier(max_epochs=1).fit(BAGS.X, BAGS.y)
     check_parts(model)
     model.hidden = (10**6, 10**6)
+    with pytest.raises(ValueError, match="more weights than there are in the file"):
+        check_parts(model)
+    model.hidden = (10**9, -(10**6))  # which would be none in all
     with pytest.raises(ValueError, match="more weights than there are in the file"):
         check_parts(model)
 

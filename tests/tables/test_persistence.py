@@ -1,7 +1,6 @@
 """Model files: the same model back, whole files only, and no foreign code."""
 
 import errno
-import hashlib
 import io
 import json
 import os
@@ -29,6 +28,7 @@ from sklearn.utils.fixes import parse_version
 
 from child_process import run_in_child
 from estimator_checks import all_estimators
+from forged_files import dict_node, forge, forged_skops, node, text_node, tuple_node
 from unbag import (
     BagKFold,
     LLPClassifier,
@@ -36,7 +36,7 @@ from unbag import (
 )
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
-from unbag.tables import persistence
+from unbag.tables import files, persistence
 from unbag.tables.features import DatetimeFeatures, make_features
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.persistence import UntrustedTypesError, describe_model, load_model, save_model
@@ -78,48 +78,6 @@ def assert_same(one, other, X=BINARY.X):
 
 def as_table(X):
     return pytest.importorskip("pandas").DataFrame(X, columns=list("abc"))
-
-
-def forge(path, payload, **changes):
-    """Write a model file around any payload, with a checksum that is right."""
-    header = {
-        "format": "unbag model",
-        "format_version": 1,
-        "versions": {"unbag": "0"},
-        "sha256": hashlib.sha256(payload).hexdigest(),
-        "schema": None,
-        "metadata": {},
-    }
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("header.json", json.dumps(header | changes))
-        archive.writestr("model.skops", payload)
-    return path
-
-
-def forged_skops(state, **members):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("schema.json", json.dumps({"protocol": 2, **state}))
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def node(loader, module, name, **content):
-    return {"__loader__": loader, "__module__": module, "__class__": name, **content}
-
-
-def text_node(text):
-    return node("JsonNode", "builtins", "str", content=json.dumps(text), is_json=True)
-
-
-def tuple_node(*items):
-    return node("TupleNode", "builtins", "tuple", content=list(items))
-
-
-def dict_node(**items):
-    keys = node("ListNode", "builtins", "list", content=[node("TypeNode", "builtins", "str")])
-    return node("DictNode", "builtins", "dict", content=items, key_types=keys)
 
 
 @pytest.fixture(scope="module")
@@ -508,7 +466,7 @@ class TestForeignAndDamagedFiles:
         sparse.save_npz(matrix, sparse.csr_matrix((1, 100_000)))
         np.savez_compressed(matrix, data=np.zeros(100_000))
         state = node("SparseMatrixNode", "scipy.sparse._base", "spmatrix", type="scipy", file="x")
-        monkeypatch.setattr(persistence, "MAX_PAYLOAD", 100_000)
+        monkeypatch.setattr(files, "_UNPACKED", 100_000)
         with pytest.raises(ValueError, match="absurd size"):
             load_model(forge(path, forged_skops(state, x=matrix.getvalue())))
 

@@ -24,6 +24,7 @@ from unbag.bags.labels import fields_of
 from unbag.bags.priors import adjust_probabilities, prior_offset, resolve_class_prior
 from unbag.evaluation.measures import Cost, make_sample
 from unbag.evaluation.scorers import mean_log_likelihood
+from unbag.terms.encoding import as_frame
 from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
@@ -81,9 +82,11 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _validate(self, X: Any, reset: bool, *, dtype: Any = _PRECISIONS, **how: Any) -> Any:
         """Validate X as scikit-learn does, with a word on text among numbers."""
+        as_frame(X)  # a lazy one is refused
         how = {"dtype": dtype, "accept_sparse": self._accept_sparse, **how}
         with numbers_only(self):
-            return validate_data(self, X, reset=reset, **how)
+            found = validate_data(self, X, reset=reset, **how)
+            return found.astype(float) if found.dtype == object else found
 
     def _check_finite(self, X: Any) -> None:
         sparse = bool(issparse(X))
@@ -295,18 +298,19 @@ def linear_scores(X: Any, coef: Floats, intercept: Floats) -> Floats:
 
 @contextmanager
 def numbers_only(estimator: BagClassifier) -> Iterator[None]:
-    """Say what makes numbers of text, where NumPy cannot."""
+    """Say what makes numbers of text and dates, where NumPy cannot."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         text = re.fullmatch(
             r"could not convert string to float: (?:np\.str_\()?(['\"].*['\"])\)?", str(error)
         )
-        if text is None:
+        if text is None and "DateTime64" not in str(error):
             raise
+        held = "dates or times" if text is None else f"the text {text[1]}"
         name = type(estimator).__name__
         raise ValueError(
-            f"X holds the text {text[1]}, and {name} takes numbers only; for columns of any kind "
+            f"X holds {held}, and {name} takes numbers only; for columns of any kind "
             f"use make_pipeline(unbag.tables.features.make_features(), {name}())."
         ) from None
 

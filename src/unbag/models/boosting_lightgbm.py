@@ -16,7 +16,7 @@ So every tree of a text is checked before LightGBM reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -39,17 +39,16 @@ _MODELS_AT_HAND = 32
 _BY_CATEGORIES = 1
 _WHOLE = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?|inf|nan)")
-# Lines of a tree, in LightGBM's order; those of categories are there if it splits by some.
-_FIELDS = ["num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type"]
-_FIELDS += ["left_child", "right_child", "leaf_value", "leaf_weight", "leaf_count"]
-_FIELDS += [
-    "internal_value",
-    "internal_weight",
-    "internal_count",
-    "cat_boundaries",
-    "cat_threshold",
-]
-_FIELDS += ["is_linear", "shrinkage"]
+# Lines before the trees and of each, in LightGBM's order; some are there only with certain settings.
+_HEAD = (
+    "tree version num_class num_tree_per_iteration label_index max_feature_idx feature_names "
+    "monotone_constraints feature_infos tree_sizes"
+)
+_TREE = (
+    "num_leaves num_cat split_feature split_gain threshold decision_type left_child right_child "
+    "leaf_value leaf_weight leaf_count internal_value internal_weight internal_count cat_boundaries "
+    "cat_threshold is_linear shrinkage"
+)
 _ODD = re.compile(r"[^\n\x20-\x7e]")
 
 # What LightGBM may also call a parameter of `unbag.LLPBoostingClassifier`, and what cannot be set.
@@ -270,22 +269,23 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
     before, _, behind = text.partition("\nend of trees")
     head, *trees = before.split("\nTree=")
     with _damage_in_one_sentence():
-        if "\nTree=" in behind:  # LightGBM would read them
-            raise ValueError("there are trees behind their end")
+        if behind != "\n":  # LightGBM would read it
+            raise ValueError("there is more behind their end")
         # other spaces, lines and digits are read by Python in one way and by LightGBM in another
         odd = _ODD.search(text)
         if odd:
             raise ValueError(f"it holds {odd[0]!r}")
-        header = _fields(head)
-        sizes = [_whole(size) for size in header["tree_sizes"].split()]
+        header = _fields(head, _HEAD, () if "\nmonotone" in head else ("monotone_constraints",))
         counts = {"num_class": n_outputs, "num_tree_per_iteration": n_outputs}
         counts["max_feature_idx"] = n_features - 1
         wrong = [name for name, value in counts.items() if _whole(header[name]) != value]
         if wrong:
             raise ValueError(f"its {wrong[0]} is not {counts[wrong[0]]}")
         for name in ("feature_names", "feature_infos"):
-            if len(header[name].split()) != n_features:
-                raise ValueError(f"its {name} are not {n_features}")
+            _check_length(header, name, n_features)
+        if "monotone_constraints" in header:
+            _numbers(header, "monotone_constraints", n_features)
+        sizes = [_whole(size) for size in header["tree_sizes"].split()]
         if sizes != [_length(tree) for tree in trees]:
             raise ValueError("its trees are not as long as it says")
         for tree in trees:
@@ -294,13 +294,10 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
 
 @contextmanager
 def _damage_in_one_sentence() -> Iterator[None]:
-    damaged = "The text of the trees is damaged: {}."
     try:
         yield
-    except KeyError as error:
-        raise ValueError(damaged.format(f"it has no {error}")) from None
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(damaged.format(error)) from None
+    except ValueError as error:
+        raise ValueError(f"The text of the trees is damaged: {error}.") from None
 
 
 def _scaled(tree: str, factor: float) -> str:
@@ -324,23 +321,23 @@ def _length(tree: str) -> int:
     return len(f"Tree={tree}\n")
 
 
-def _fields(lines: str) -> dict[str, str]:
-    """Values of all lines by their names; a name that comes twice is refused."""
-    pairs = [line.partition("=")[::2] for line in lines.split("\n") if "=" in line]
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a line is there twice")
-    return found
+def _fields(lines: str, names: str, absent: Collection[str] = ()) -> dict[str, str]:
+    """Values of all lines by their names, which must be these and in this order.
+
+    LightGBM ends the process if one is absent, and what it reads of others is not known.
+    """
+    pairs = [line.partition("=")[::2] for line in lines.rstrip("\n").split("\n")]
+    if [name for name, _ in pairs] != [name for name in names.split() if name not in absent]:
+        raise ValueError("its lines are not those that LightGBM writes")
+    return dict(pairs)
 
 
 def _check_tree(tree: str, n_features: int) -> None:
-    fields = _fields(tree)
+    lines = tree.partition("\n")[2]  # the first is the number of the tree
+    without = "\nnum_cat=0\n" in lines
+    fields = _fields(lines, _TREE, ("cat_boundaries", "cat_threshold") if without else ())
     n_leaves, n_sets = _whole(fields["num_leaves"]), _whole(fields["num_cat"])
     n_nodes = n_leaves - 1
-    # LightGBM ends the process if a field is absent or has another length than it needs
-    names = [name for name in _FIELDS if n_sets or not name.startswith("cat_")]
-    if [line.partition("=")[0] for line in tree.rstrip("\n").split("\n")[1:]] != names:
-        raise ValueError("its lines are not those of a tree")
     _check_floats(fields, "leaf_value", n_leaves, isfinite)
     if _whole(fields["is_linear"]) != 0:
         raise ValueError("a leaf is not constant")
@@ -354,12 +351,15 @@ def _check_tree(tree: str, n_features: int) -> None:
     # splits by whether a value is there have an infinite one
     _check_floats(fields, "threshold", n_nodes, lambda value: not isnan(value))
     _check_inside(_numbers(fields, "split_feature", n_nodes), 0, n_features, "column")
-    for side in ("left_child", "right_child"):
-        for node, child in enumerate(_numbers(fields, side, n_nodes)):
+    sides = [_numbers(fields, side, n_nodes) for side in ("left_child", "right_child")]
+    for children in sides:
+        for node, child in enumerate(children):
             # a leaf is written as −1 less its number, and a node comes after its parent
             inside = node < child < n_nodes if child >= 0 else -child <= n_leaves
             if not inside:
                 raise ValueError("a branch leads nowhere")
+    if len(set(sides[0] + sides[1])) < 2 * n_nodes:  # walks over both would take for ever
+        raise ValueError("two branches lead to one place")
     decisions = _numbers(fields, "decision_type", n_nodes)
     _check_inside(decisions, 0, 16, "decision")
     sets = [

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unbag._arrays import Floats
 from unbag.defaults import FEWEST_ROWS, FEWEST_WORDS, MOST_WORDS
 from unbag.tables.column_types import as_pandas, column_type, convert, seconds
+from unbag.terms.encoding import as_frame
 
 __all__ = ["make_features"]
 
@@ -58,6 +59,7 @@ class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_ke
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
         """Learn from the columns of a table."""
+        as_frame(X)  # a lazy one is refused
         validate_data(self, X, skip_check_array=True)
         self._fit(X)
         return self
@@ -65,6 +67,7 @@ class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_ke
     def transform(self, X: Any) -> Any:
         """Turn the columns of a table into an array."""
         check_is_fitted(self)
+        as_frame(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         return self._transform(X)
 

@@ -192,13 +192,23 @@ def find_member(file: TableFile) -> TableFile:
 
 def check_unpacked(file: TableFile, parts: Sequence[zipfile.ZipInfo]) -> None:
     """Refuse parts of an archive that take far more room than any table does when unpacked."""
-    size, packed = (sum(getattr(p, n) for p in parts) for n in ("file_size", "compress_size"))
-    if size > _UNPACKED and size > _MOST_TIMES * packed:
+    if unpacks_absurdly(parts):
+        size, packed = _sizes(parts)
         raise TableError(
             file,
             f"would take {size:,} bytes unpacked, {size // max(packed, 1):,} times what it takes, "
             "which no table does: if you trust it, unpack it and save it as text",
         )
+
+
+def unpacks_absurdly(parts: Sequence[zipfile.ZipInfo]) -> bool:
+    """Whether parts of an archive take far more room when unpacked than any data do."""
+    size, packed = _sizes(parts)
+    return size > max(_UNPACKED, _MOST_TIMES * packed)
+
+
+def _sizes(parts: Sequence[zipfile.ZipInfo]) -> tuple[int, int]:
+    return sum(part.file_size for part in parts), sum(part.compress_size for part in parts)
 
 
 def _is_member(path: Path) -> bool:

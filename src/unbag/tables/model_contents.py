@@ -2,8 +2,8 @@
 
 Types alone are not enough. A `CountVectorizer` is a harmless type, but with ``input="filename"`` it opens
 the file that each row names, and with a forged vocabulary it sends native code beyond the end of an array.
-So types are held against a list before anything is built, and each part that was built is looked at before
-anybody gets it.
+So types are held against a list before anything is built, what a file says once is built and read once, and
+each part that was built is looked at before anybody gets it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 from typing import Any
 from zipfile import ZipFile
 
@@ -98,10 +100,13 @@ _SHAPES = {
 _NAMES = ("classes_", "columns", "feature_names_in_", "names")
 # Parts that would start as many processes as a file says.
 _IN_ONE_PROCESS = ("ColumnTransformer", "FeatureUnion")
-# Bytes of one entry of an array of text.
+# Bytes of one entry of an array of text, and entries of an array that holds no bytes.
 _LONGEST_ENTRY = 1 << 20
-# Parts that are counted as often as they are there, for each that is there once.
-_MOST_OFTEN = 1000
+# Types of other packages that a file names, and that a model may hold only if they are on the list.
+_CHECKED_PACKAGES = ("sklearn.", "numpy.random.")
+_DRAWS = "numpy.random.mtrand.RandomState"
+# Numbers that a Mersenne Twister keeps.
+_KEPT_NUMBERS = 624
 
 
 def is_trusted(name: str) -> bool:
@@ -120,55 +125,98 @@ def is_trusted(name: str) -> bool:
 
 
 def foreign_types(payload: ZipFile) -> set[str]:
-    """Types of scikit-learn in a file of skops that are not on the list."""
-    named, waiting = set[str](), [json.loads(payload.read("schema.json"))]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            named.add(f"{node.get('__module__')}.{node.get('__class__')}")
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return {name for name in named if name.startswith("sklearn.")} - _SCIKIT_LEARN
+    """Types in a file of skops that are not on the list, though skops trusts them.
+
+    What would be built, or read, more often than it is written is refused: a nest of lists that are there
+    twice each is of exponential size.
+    """
+    found = _Description()
+    found.read(json.loads(payload.read("schema.json")))
+    if sum(payload.getinfo(name).file_size for _, name in found.reads) > sum(
+        member.file_size for member in payload.infolist()
+    ):
+        raise ValueError("it reads its parts more often than it holds them")
+    named = {name for name in found.names if name.startswith(_CHECKED_PACKAGES)}
+    return named - _SCIKIT_LEARN - {_DRAWS}
+
+
+@dataclass
+class _Description:
+    """What the description of a model in a file names: its types, and the members that it reads."""
+
+    names: set[str] = field(default_factory=set)
+    reads: set[tuple[Any, str]] = field(default_factory=set)
+    sizes: dict[Any, int] = field(default_factory=dict)
+
+    def read(self, node: Any) -> int:
+        """Read a part of the description; return its size. Parts of one ``__id__`` are built once."""
+        if not isinstance(node, dict | list):
+            return 1
+        size = 1 + sum(map(self.read, node.values() if isinstance(node, dict) else node))
+        if isinstance(node, dict) and isinstance(node.get("__loader__"), str):
+            self.names.add(f"{node.get('__module__')}.{node.get('__class__')}")
+            own = node.get("__id__") or object()
+            if self.sizes.setdefault(own, size) != size:
+                raise ValueError("a part of it stands for another one")
+            if isinstance(node.get("file"), str):
+                self.reads.add((own, node["file"]))
+        return size
 
 
 def check_parts(model: Any, trusted: Collection[str] = ()) -> None:
     """Refuse a model with a part that does more than compute, or whose shape is wrong; trusted ones are skipped."""
-    sizes: dict[int, int] = {}
-    kept: list[Any] = []  # so that no address is used twice
-    size = _check(model, trusted, sizes, kept)
-    if size > _MOST_OFTEN * (len(sizes) + 100):
-        raise ValueError("a part is there too often: written out it would be of absurd size")
+    seen: dict[int, Any] = {}  # with the parts, so that no address is used twice
+    waiting = [model]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen[id(part)] = part
+            waiting += _check(part, trusted)
 
 
-def _check(part: Any, trusted: Collection[str], sizes: dict[int, int], kept: list[Any]) -> int:
-    """Check a part and what is in it; return how many parts that are, those of lists counted each time."""
-    if part is None or isinstance(part, str | bytes | int | float):
-        return 1
-    if id(part) in sizes:
-        return sizes[id(part)]
-    sizes[id(part)] = 1
-    kept.append(part)
-    inside: list[Any] = []
+def _check(part: Any, trusted: Collection[str]) -> list[Any]:
+    """Check a part; return what is in it."""
+    if part is None or isinstance(part, str | bytes | int | float | slice):
+        return []
     if isinstance(part, dict):
-        inside = [*part.keys(), *part.values()]
-    elif isinstance(part, list | tuple | set | frozenset):
-        inside = list(part)
-    elif isinstance(part, np.ndarray | np.generic):
-        if part.dtype.itemsize > _LONGEST_ENTRY:
-            raise ValueError(f"it has an array of entries of {part.dtype.itemsize:,} bytes")
-        inside = part.ravel().tolist() if part.dtype == object else []
+        return [*part.keys(), *part.values()]
+    if isinstance(part, list | tuple | set | frozenset):
+        return list(part)
+    if isinstance(part, np.ndarray | np.generic):
+        return _check_array(part)
+    if isinstance(part, np.dtype):
+        _check_entry(part)
+    elif isinstance(part, np.random.RandomState):
+        position = part.get_state(legacy=False)["state"].get("pos", 0)
+        if not 0 <= position <= _KEPT_NUMBERS:  # native code would read there
+            raise ValueError("it has a RandomState whose position is none")
     elif sparse.issparse(part):
         _check_matrix(part)
-    elif hasattr(part, "__qualname__") or (callable(part) and not hasattr(part, "__dict__")):
-        _check_function(part, trusted)
-    elif hasattr(part, "__dict__"):
+    elif _name(type(part)) in trusted or is_trusted(_name(type(part))):
         if _name(type(part)) not in trusted:
             _check_part(part)
-        inside = list(vars(part).values())
-    size = 1 + sum(_check(one, trusted, sizes, kept) for one in inside)
-    sizes[id(part)] = size
-    return size
+        own = dict(getattr(part, "__dict__", {}))
+        if "cv_results_" in own:  # masked where a grid leaves a parameter out
+            own["cv_results_"] = list(map(np.ma.getdata, own["cv_results_"].values()))
+        return list(own.values())
+    else:
+        _check_function(part, trusted)
+    return []
+
+
+def _check_array(array: Any) -> list[Any]:
+    if isinstance(array, np.ma.MaskedArray):  # the masked would be looked at by nobody, and used
+        raise ValueError("it has an array that is masked")
+    _check_entry(array.dtype)
+    if not array.nbytes and prod(n or 1 for n in array.shape) > _LONGEST_ENTRY:
+        raise ValueError(f"it has an array of shape {array.shape} without a byte")
+    found: list[Any] = array.ravel().tolist() if array.dtype == object else []
+    return found
+
+
+def _check_entry(dtype: np.dtype[Any]) -> None:
+    if dtype.itemsize > _LONGEST_ENTRY:
+        raise ValueError(f"it has an array of entries of {dtype.itemsize:,} bytes")
 
 
 def _check_part(part: Any) -> None:
@@ -184,6 +232,8 @@ def _check_part(part: Any) -> None:
                 f"it has a {kind} with {name}={words}, which can do more than compute; if you know "
                 f"who made the file, trust {_name(type(part))!r}"
             )
+        if allowed is None and name.endswith("dtype") and isinstance(value, str):
+            raise ValueError(f"it has a {kind} whose {name} is a text")
         is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
         if is_ours and is_float and not np.isfinite(value).all():
             raise ValueError(f"it has a {kind} with numbers in {name} that are not finite")
@@ -213,7 +263,7 @@ def _check_vocabulary(words: CountVectorizer) -> None:
     places = getattr(words, "vocabulary_", words.vocabulary)
     if places is None:
         return
-    if not isinstance(places, dict) or not all(
+    if type(places) is not dict or not all(
         isinstance(place, int | np.integer) for place in places.values()
     ):
         raise ValueError("it has words without places")
@@ -226,6 +276,8 @@ def _check_codes(encoder: OneHotEncoder) -> None:
     own = vars(encoder)
     if "categories_" not in own:
         return
+    if not all(map(_in_order, own["categories_"])):
+        raise ValueError("it has a OneHotEncoder whose categories are not in order")
     counts = [len(categories) for categories in own["categories_"]]
     maps = own.get("_default_to_infrequent_mappings", [None] * len(counts))
     if len(maps) != len(counts):
@@ -243,11 +295,21 @@ def _check_codes(encoder: OneHotEncoder) -> None:
         raise ValueError("it has a OneHotEncoder of another number of columns than categories")
 
 
+def _in_order(categories: Any) -> bool:
+    """Whether a search by halves finds each; texts are looked up one by one."""
+    if categories.dtype == object:
+        if all(one is None or one != one or isinstance(one, str) for one in categories):
+            return True
+        categories = categories.astype(float)
+    found = np.unique(categories)
+    return np.array_equal(found, categories, equal_nan=categories.dtype.kind == "f")
+
+
 def _check_shapes(part: Any, kind: str) -> None:
     """Arrays and lists of a part of this package fit each other."""
     own, sizes = vars(part), dict[str, int]()
-    for field in _SHAPES.get(kind, "").split():
-        name, _, rule = field.partition(":")
+    for entry in _SHAPES.get(kind, "").split():
+        name, _, rule = entry.partition(":")
         value = own.get(name)
         if value is None:
             continue
@@ -280,15 +342,17 @@ def _check_mixed(model: LLPClassifier) -> None:
     encoder, (n_outputs, n_columns) = f.encoder, f.theta.shape
     numbers, categories = encoder.number_places, encoder.category_places
     columns, n = layout(f.terms)
-    names = getattr(model, "feature_names_in_", [f"x{i}" for i in range(model.n_features_in_)])
+    names = getattr(model, "feature_names_in_", None)
     places = [
         *zip(encoder.number_names, numbers, strict=True),
         *zip(encoder.category_names, categories, strict=True),
     ]
+    n_features = len(numbers) + len(categories)
     fits = [
-        sorted([*numbers, *categories]) == list(range(model.n_features_in_)),
+        n_features == model.n_features_in_,
+        sorted([*numbers, *categories]) == list(range(n_features)),
         len(numbers) == len(encoder.number_names),
-        all(name == str(names[place]) for name, place in places),
+        all(name == (f"x{at}" if names is None else str(names[at])) for name, at in places),
         all(levels == sorted(set(levels)) for levels in encoder.levels),
         len(categories) == len(encoder.category_names) == len(encoder.levels),
         list(f.columns) == columns and n == n_columns,
@@ -318,7 +382,7 @@ def _check_network(model: Any) -> None:
         return
     sizes = [*model.input_shape_, *np.atleast_1d(model.hidden).astype(int).tolist()]
     needed = sum(a * b for a, b in pairwise(sizes))
-    if needed > sum(weights.size for weights in model.weights_.values()):
+    if min(sizes) < 1 or needed > sum(weights.size for weights in model.weights_.values()):
         raise ValueError("it has a network of more weights than there are in the file")
 
 
@@ -333,11 +397,10 @@ def _check_matrix(matrix: Any) -> None:
 def _check_function(function: Any, trusted: Collection[str]) -> None:
     if isinstance(function, np.ufunc | type):
         return
-    name = _name(function)
+    name = _name(function if hasattr(function, "__qualname__") else type(function))
     if not name.startswith("unbag.") and name not in trusted:
         raise ValueError(f"it calls {name}; if you know who made the file, trust {name!r}")
 
 
 def _name(thing: Any) -> str:
-    owner = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{owner.__module__}.{owner.__qualname__}"
+    return f"{thing.__module__}.{thing.__qualname__}"

@@ -28,6 +28,7 @@ from typing import Any
 from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
+from unbag.tables.files import unpacks_absurdly
 from unbag.tables.model_contents import check_parts, foreign_types, is_trusted
 
 __all__ = ["ModelFile", "load_model", "save_model"]
@@ -243,10 +244,11 @@ def _build(
     skops = _skops()
     try:
         _check_unpacked_size(payload)
+        with zipfile.ZipFile(BytesIO(payload)) as parts:
+            foreign = foreign_types(parts)  # before skops reads any part
         types = skops.get_untrusted_types(data=payload)
         refused = [name for name in types if not (name in trusted or is_trusted(name))]
-        with zipfile.ZipFile(BytesIO(payload)) as parts:
-            refused += sorted(foreign_types(parts) - {*refused, *trusted})
+        refused += sorted(foreign - {*refused, *trusted})
         if not refused:
             model = skops.loads(payload, trusted=types)
             check_parts(model, trusted)
@@ -385,7 +387,7 @@ def _check_unpacked_size(content: bytes) -> None:
                 if file.read(2) != b"PK":
                     continue
             with zipfile.ZipFile(BytesIO(archive.read(member))) as matrix:
-                if sum(part.file_size for part in matrix.infolist()) > MAX_PAYLOAD:
+                if unpacks_absurdly(matrix.infolist()):
                     raise ValueError("it unpacks to an absurd size.")
 
 

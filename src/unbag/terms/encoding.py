@@ -255,7 +255,9 @@ def is_sparse(X: Any) -> bool:
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """Give a data frame of any library as narwhals has it, None for other tables."""
-    found = nw.from_native(X, eager_only=True, pass_through=True)
+    found = nw.from_native(X, pass_through=True)
+    if isinstance(found, nw.LazyFrame):
+        raise ValueError("X is a lazy frame, whose rows have no order yet: call collect() first.")
     return found if isinstance(found, nw.DataFrame) else None
 
 
