@@ -179,7 +179,7 @@ class CountObservation:
 
         With ρ the part of the information of a count that its set has, at these scores, the power of
         the weights of a bag is λρ^(1/λ − 1). If label shift is certain, weights are right whatever sets
-        say. If not, bags whose sets say hardly anything, of which weights make a likelihood of the
+        say. If not, bags whose sets say next to nothing, of which weights make a likelihood of the
         rows alone, are left out: it could run off under covariate shift.
 
         Parameters
