@@ -20,7 +20,7 @@ from unbag.terms.numbers import NumberTerm
 
 def make_problem(X, y):
     """The likelihood of numbers in the order of their bags."""
-    bags, _ = check_bag_target(y, accept=("sets",)).with_labelled_rows_apart()
+    bags, _ = check_bag_target(y).with_labelled_rows_apart()
     order = np.argsort(bags.index, kind="stable")
     rows = EncodedRows(X[order], np.empty((len(X), 0), dtype=np.int32))
     term = NumberTerm("numbers", [f"x{i}" for i in range(X.shape[1])], list(range(X.shape[1])))
@@ -483,8 +483,9 @@ def test_derivatives_with_a_uniform_prior_of_shares(n_classes):
     np.testing.assert_allclose(added.reshape(2, -1), own, atol=1e-10)
 
 
-def test_counts_that_are_nearly_all_hidden_do_not_run_off_if_taken_for_label_shift():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(4))
+def test_counts_that_are_nearly_all_hidden_do_not_run_off(seed):
+    rng = np.random.default_rng(seed)
     bag = np.repeat(np.arange(1500), 1 + rng.geometric(0.07, size=1500))
     # cells, whose rows share two of three columns
     X = np.column_stack([rng.standard_t(3, size=(len(bag), 1)), rng.normal(size=(1500, 2))[bag]])
@@ -492,17 +493,9 @@ def test_counts_that_are_nearly_all_hidden_do_not_run_off_if_taken_for_label_shi
     counts = np.bincount(bag, labels, 1500)
     hidden = counts < 6
     low, high = np.where(hidden, 0, counts)[bag], np.where(hidden, 5, counts)[bag]
-    likelihood, _ = make_problem(X, bag_target(bag, low=low, high=high))
-    variances = VarianceComponents([slice(1, 4)], np.array([0.25]), 1, 4, np.array([0.5]))
-    losses = []
-    for weight in (0.0, 0.6):
-        fit = maximise(
-            likelihood, np.array([[-2.0, 0, 0, 0]]), variances, bag_effect=0.0, label_shift=weight
-        )
-        f = fit.theta[0, 0] + (X - X.mean(axis=0)) / X.std(axis=0) @ fit.theta[0, 1:]
-        losses.append(log_loss(labels, expit(f)))
-    # with as much weight for sets that say nothing, 0.29
-    assert max(losses) < 0.22
+    model = LLPClassifier(kernel=None).fit(X, bag_target(bag, low=low, high=high))
+    best = log_loss(labels, LogisticRegression(C=np.inf).fit(X, labels).predict_proba(X))
+    assert log_loss(labels, model.predict_proba(X)) < best + 0.03
 
 
 @pytest.mark.parametrize("groupings", [False, True])

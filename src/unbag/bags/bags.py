@@ -291,7 +291,6 @@ class Bags:
 
     def _picked(self, bags: Ints) -> Bags:
         """These bags, with the rows of all."""
-        weights = self.count_weights
         return replace(
             self,
             ids=self.ids[bags],
@@ -300,7 +299,6 @@ class Bags:
             labelled=self.labelled[bags],
             noise=None if self.noise is None else self.noise[bags],
             limits=None if self.limits is None else self.limits[bags],
-            count_weights=None if weights is None else weights.with_power(weights.power[bags]),
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -139,36 +138,26 @@ class CountWeights:
 
         w(m) = π(m)/Bin(m; n, q) = E[(s/q)^m ((1 − s)/(1 − q))^(n − m)]
 
-    over shares s of bags, and 1 under covariate shift; of a single count it is a constant.
-
-    Attributes
-    ----------
-    power : ndarray of shape (n_bags,)
-        Power of w of each bag, between 0 and 1.
+    over shares s of bags, and 1 under covariate shift; of a single count it is a constant. ``power``
+    is that of w, between 0 and 1.
     """
 
-    def __init__(self, bags: Any) -> None:
+    def __init__(self, bags: Any, power: float) -> None:
         low, high = bags.limits[~bags.labelled].T
         sizes = bags.sizes[~bags.labelled]
         shares, *_ = _share_distribution(low, high, sizes)
         q = float(np.clip(sizes @ expected_shares(low, high, sizes) / sizes.sum(), 1e-9, 1 - 1e-9))
-        self.power = np.zeros(bags.n_bags)
+        self.power = power
         self._log_shares = np.log(shares + 1e-300)
         self._odds = np.log(_GRID / q), np.log((1.0 - _GRID) / (1.0 - q))
 
-    def with_power(self, power: Floats) -> CountWeights:
-        """The same weights with other powers, of these or of some of the bags."""
-        other = copy(self)
-        other.power = power
-        return other
-
     def logs(self, counts: Floats, sizes: Any) -> Floats:
-        """Power of each bag times log w of counts (n_bags, n_counts)."""
+        """Log w of counts (n_bags, n_counts), times the power."""
         m, n = counts[..., None], np.asarray(sizes, dtype=float)[:, None, None]
         found: Floats = logsumexp(
             self._log_shares + m * self._odds[0] + (n - m) * self._odds[1], axis=-1
         )
-        return self.power[:, None] * found
+        return self.power * found
 
 
 def _tail(k: Floats, n: Floats) -> Floats:

@@ -176,7 +176,7 @@ class DistributedLikelihood:
         other._bag_effect = variance
         return other
 
-    def with_label_shift(self, weight: float, theta: Floats) -> DistributedLikelihood:  # noqa: ARG002
+    def with_label_shift(self, weight: float) -> DistributedLikelihood:  # noqa: ARG002
         """Sets of counts have the likelihood of covariate shift."""
         return self
 

@@ -210,7 +210,7 @@ def _given(table: BagPredictions, mean: Floats, total: Floats) -> tuple[Floats, 
 def _truncated_normal(low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean and variance of a standard normal variable between limits, and the log-probability."""
     # in the lower tail, where differences of probabilities are exact
-    flipped = low + high > 0
+    flipped = low > -high
     bottom, top = np.where(flipped, -high, low), np.where(flipped, -low, high)
     log_top = log_ndtr(top)
     log_p = log_top + np.log1p(-np.exp(np.minimum(log_ndtr(bottom) - log_top, -_TINY)))

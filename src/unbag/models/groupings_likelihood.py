@@ -75,7 +75,7 @@ class GroupingsLikelihood:
         """Cells of several groupings have no effects."""
         return self
 
-    def with_label_shift(self, weight: float, theta: Floats) -> GroupingsLikelihood:  # noqa: ARG002
+    def with_label_shift(self, weight: float) -> GroupingsLikelihood:  # noqa: ARG002
         """Nor sets of counts."""
         return self
 

@@ -91,7 +91,7 @@ def maximise_by_products(
     effect, shape = bag_effect or 0.0, theta.shape
     likelihood = likelihood.with_bag_effect(effect)
     if label_shift:
-        likelihood = likelihood.with_label_shift(label_shift, theta)
+        likelihood = likelihood.with_label_shift(label_shift)
     at = likelihood.derivatives(theta, False)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, theta.size))
     converged, n_iter = False, 0
@@ -131,7 +131,7 @@ def maximise_by_products(
             at = at._replace(value=likelihood.value(theta))
         if abs(turn) > tol:
             label_shift += turn if n_iter < max_iter // 4 else 0.5 * turn
-            likelihood = likelihood.with_label_shift(label_shift, theta)
+            likelihood = likelihood.with_label_shift(label_shift)
             at = at._replace(value=likelihood.value(theta))
         theta, at = line_search(likelihood, theta, at, step.reshape(shape), gain, S, 1.0, None)
         components = components.updated(theta, posterior)

@@ -91,8 +91,8 @@ class Likelihood(Protocol):
         """
         ...
 
-    def with_label_shift(self, weight: float, theta: Floats) -> Likelihood:
-        """The same with weights of label shift for counts that are known as sets, by scores at θ."""
+    def with_label_shift(self, weight: float) -> Likelihood:
+        """The same with weights of label shift for counts that are known as sets."""
         ...
 
     def with_bag_effect(self, variance: float) -> Likelihood:
@@ -176,9 +176,9 @@ class DesignLikelihood:
         other = self._observation.with_bag_effect(variance)
         return DesignLikelihood(self._design, other, self._offset)
 
-    def with_label_shift(self, weight: float, theta: Floats) -> DesignLikelihood:
-        """The same with weights of label shift for counts that are known as sets, by scores at θ."""
-        other = self._observation.with_label_shift(weight, self._scores(theta))
+    def with_label_shift(self, weight: float) -> DesignLikelihood:
+        """The same with weights of label shift for counts that are known as sets."""
+        other = self._observation.with_label_shift(weight)
         return DesignLikelihood(self._design, other, self._offset)
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
@@ -248,9 +248,9 @@ class UniformPrior:
         """The same with random intercepts of a variance."""
         return UniformPrior(self._likelihood.with_bag_effect(variance), self._weight)
 
-    def with_label_shift(self, weight: float, theta: Floats) -> UniformPrior:
+    def with_label_shift(self, weight: float) -> UniformPrior:
         """The same with weights of label shift for counts that are known as sets."""
-        return UniformPrior(self._likelihood.with_label_shift(weight, theta), self._weight)
+        return UniformPrior(self._likelihood.with_label_shift(weight), self._weight)
 
 
 def with_class_prior(likelihood: Likelihood, bags: Bags) -> Likelihood:
@@ -337,7 +337,7 @@ def maximise(
     by_effect, by_phi, by_shift = _Damping(), _Damping(), _Damping()
     likelihood = likelihood.with_bag_effect(effect)
     if label_shift:
-        likelihood = likelihood.with_label_shift(label_shift, theta)
+        likelihood = likelihood.with_label_shift(label_shift)
     at = likelihood.derivatives(theta)
     H, seen = _regular(at.information, shape), theta
     converged, fresh, n_iter = False, True, 0
@@ -378,9 +378,9 @@ def maximise(
             effect += change
             likelihood = likelihood.with_bag_effect(effect)
             at = at._replace(value=likelihood.value(theta))
-        if turn or (label_shift and fresh):
+        if turn:
             label_shift += turn
-            likelihood = likelihood.with_label_shift(label_shift, theta)
+            likelihood = likelihood.with_label_shift(label_shift)
             at = likelihood.derivatives(theta, False)
             step = posterior.covariance @ (at.gradient.ravel() / phi - S * theta.ravel())
             gain = float((at.gradient.ravel() / phi - S * theta.ravel()) @ step)

@@ -240,7 +240,7 @@ def robust_errors(f: FittedFunction, fit: Any, likelihood: Any) -> Floats | None
         return None
     likelihood = likelihood.with_bag_effect(fit.bag_effect)
     if fit.label_shift:
-        likelihood = likelihood.with_label_shift(fit.label_shift, fit.theta)
+        likelihood = likelihood.with_label_shift(fit.label_shift)
     J = likelihood.bag_products(fit.theta) / fit.dispersion**2
     if not J.any():
         return None

@@ -174,28 +174,12 @@ class CountObservation:
         """Least and largest count of each bag, if some are known as sets."""
         return self._known.limits
 
-    def with_label_shift(self, weight: float, scores: Floats) -> CountObservation:
-        """The same with weights of label shift for the counts in sets.
-
-        With ρ the part of the information of a count that its set has, at these scores, the power of
-        the weights of a bag is λρ^(1/λ − 1). If label shift is certain, weights are right whatever sets
-        say. If not, bags whose sets say next to nothing, of which weights make a likelihood of the
-        rows alone, are left out: it could run off under covariate shift.
-
-        Parameters
-        ----------
-        weight : float
-            λ, the probability of label shift.
-        scores : ndarray of shape (1, n_rows)
-        """
-        if self._plain_sets is None or weight <= 0:
+    def with_label_shift(self, weight: float) -> CountObservation:
+        """The same with weights of label shift for the counts in sets."""
+        if self._sets is None:
             return self
-        known, V = self._plain_sets.information(scores)
-        power = np.zeros(len(self.sizes))
-        power[self._plain_sets.bags] = weight * (known / V) ** (1.0 / weight - 1.0)
-        weights = self._known.count_weights or CountWeights(self._known)
-        known_bags = replace(self._known, count_weights=weights.with_power(power))
-        other = CountObservation(known_bags)
+        weights = CountWeights(self._known, weight)
+        other = CountObservation(replace(self._known, count_weights=weights))
         other.bag_effect, other._plain_sets = self.bag_effect, self._plain_sets
         return other
 

@@ -93,7 +93,6 @@ def _make_tables(
     counts, lengths = bags.counts, bags.lengths
     kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
     order, start = np.argsort(bags.index, kind="stable"), np.cumsum(lengths) - lengths
-    weights = bags.count_weights
     for members in _groups(kinds, kind, bags, covariance):
         own_kind = kinds[kind[members[0]]]
         if own_kind is SmallBags:
@@ -111,7 +110,7 @@ def _make_tables(
                 counts[own],
                 covariance[own],
                 bags.limits[own] if bags.limits is not None and bags.is_set[own[0]] else None,
-                None if weights is None else weights.with_power(weights.power[own]),
+                bags.count_weights,
             )
             yield own_kind, table, own
 
