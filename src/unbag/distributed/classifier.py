@@ -18,7 +18,6 @@ from unbag.distributed.likelihood import (
     encode_part,
     fit_encoder,
     make_likelihood,
-    n_dense_columns,
 )
 from unbag.distributed.partitions import (
     Partitions,
@@ -33,6 +32,7 @@ from unbag.distributed.whole_bags import bags_of, bring_some_bags, bring_togethe
 from unbag.models.base import check_instances
 from unbag.models.mixed import LLPClassifier, fit_to_rows
 from unbag.terms.base import Term
+from unbag.terms.design import n_dense_columns
 from unbag.terms.encoding import TableEncoder
 from unbag.weights import check_contrast
 

@@ -33,6 +33,7 @@ from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import log_prior, resolve_class_prior
 from unbag.defaults import MOST_COEFFICIENTS
 from unbag.models.base import LogOddsClassifier, row_blocks
+from unbag.models.blocks import BlockLikelihood
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
@@ -238,7 +239,10 @@ class LLPClassifier(LogOddsClassifier):
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
-            return DesignLikelihood(self._design(terms, rows, bags.lengths), CountObservation(bags))
+            if self.device is None:
+                return BlockLikelihood(terms, rows, bags)
+            design = DeviceDesign(terms, rows, bags.lengths, self.device)
+            return DesignLikelihood(design, CountObservation(bags))
 
         self._train(encoder, rows, likelihood_of)
         return self
@@ -533,7 +537,6 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
     their bags; offset has the shape (n_outputs, n_rows).
     """
     rows, bags = by_bag(model._encoder.encode(X), bags)
-    design = model._design(model._terms, rows, bags.lengths)
     # ℓ/φ − ½|β|²/σ² has its maximum where ℓ − ½φ|β|²/σ² has it
     variances = np.array([term.standard_deviation for term in model.terms_]) ** 2
     fixed = VarianceComponents(
@@ -545,7 +548,7 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
         fixed=True,
     )
     fit = maximise(
-        DesignLikelihood(design, CountObservation(bags), offset),
+        BlockLikelihood(model._terms, rows, bags, offset),
         model._theta,
         fixed,
         bag_effect=model.bag_effect_,

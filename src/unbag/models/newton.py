@@ -8,9 +8,9 @@ and, for the dispersion, products of the scores of bags are all that travels.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -103,8 +103,26 @@ class Likelihood(Protocol):
         ...
 
 
+def add_derivatives(parts: Iterable[Derivatives]) -> Derivatives:
+    """Those of all bags of some parts, one after the other."""
+    return reduce(_add, parts)
+
+
+def _add(one: Derivatives, other: Derivatives) -> Derivatives:
+    H = None
+    if one.information is not None and other.information is not None:
+        H = one.information + other.information
+    return Derivatives(one.value + other.value, one.gradient + other.gradient, H)
+
+
+def join_tables(parts: Iterable[list[BagPredictions]]) -> list[BagPredictions]:
+    """Those of all bags of some parts, of which rows of known label alone have none."""
+    of_classes = zip(*(tables for tables in parts if tables), strict=True)
+    return [BagPredictions(*map(np.concatenate, zip(*own, strict=True))) for own in of_classes]
+
+
 class DesignLikelihood:
-    """The log-likelihood of bags in memory.
+    """The log-likelihood of bags whose design matrix is given.
 
     Parameters
     ----------
@@ -139,15 +157,25 @@ class DesignLikelihood:
 
     def products(self, theta: Floats) -> Products:
         """Products with H at θ, without a matrix."""
+        return partial(self.times, self.row_information(theta))
+
+    def row_information(self, theta: Floats) -> Information:
+        """Information of the scores of all rows at θ."""
         scores = self._scores(theta)
         _, residual = self._observation.value_and_residual(scores)
-        information = self._observation.information(scores, residual)
-        return partial(_times, self._design, self._observation, information)
+        return self._observation.information(scores, residual)
+
+    def times(self, information: Information, directions: Floats) -> Floats:
+        """Hx, by the information of the scores."""
+        n, K, columns = directions.shape
+        moved = self._design.scores(directions.reshape(n * K, columns)).reshape(n, K, -1)
+        back = [self._observation.times(information, one) for one in moved]
+        return self._design.gradient(np.concatenate(back)).reshape(n, K, columns)
 
     def bag_tables(self, theta: Floats, covariance: Floats | None) -> list[BagPredictions]:
         """What is known and predicted of bags: of the second of two classes, or of each class."""
         known = self._observation
-        if self.n_bags == 0 or not known.with_bag_effect(1.0).bag_effect:
+        if self.n_bags == 0 or not known.has_bag_effects:
             return []
         scores = self._scores(theta)
         sums = [np.atleast_2d(each) for each in known.sums(scores)]
@@ -190,16 +218,6 @@ class DesignLikelihood:
         # instances of known label are bags of their own, though a row may stand for many
         apart = np.repeat(known.labelled, known.lengths)
         return self._design.bag_products(residual / np.where(apart, known.multiplicity, 1.0) ** 0.5)
-
-
-def _times(
-    design: Design, observation: CountObservation, information: Information, directions: Floats
-) -> Floats:
-    """Hx, by the information of the scores of rows in memory."""
-    n, K, columns = directions.shape
-    moved = design.scores(directions.reshape(n * K, columns)).reshape(n, K, -1)
-    back = [observation.times(information, one) for one in moved]
-    return design.gradient(np.concatenate(back)).reshape(n, K, columns)
 
 
 @dataclass(frozen=True, eq=False)
