@@ -7,7 +7,7 @@ works with. Nothing behind `Bags` sees `y`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -289,7 +289,32 @@ class Bags:
         kept = self._picked(chosen)
         return replace(kept, index=position[self.index[rows]], multiplicity=times), rows
 
-    def _picked(self, bags: Ints) -> Bags:
+    def blocks(self, length: int) -> Iterator[tuple[Bags, slice]]:
+        """Cut bags whose rows follow each other into blocks of whole bags.
+
+        Parameters
+        ----------
+        length : int
+            Rows of a block at most, unless a single bag has more.
+
+        Yields
+        ------
+        some : Bags
+            Neighbouring bags.
+        rows : slice
+            Their rows.
+        """
+        ends, first = np.cumsum(self.lengths), 0
+        while first < self.n_bags:
+            start = int(ends[first - 1]) if first else 0
+            stop = max(int(np.searchsorted(ends, start + length, side="right")), first + 1)
+            rows = slice(start, int(ends[stop - 1]))
+            times = None if self.multiplicity is None else self.multiplicity[rows]
+            some = self._picked(slice(first, stop))
+            yield replace(some, index=self.index[rows] - first, multiplicity=times), rows
+            first = stop
+
+    def _picked(self, bags: Ints | slice) -> Bags:
         """These bags, with the rows of all."""
         return replace(
             self,

@@ -18,7 +18,6 @@ from unbag.distributed.likelihood import (
     encode_part,
     fit_encoder,
     make_likelihood,
-    n_dense_columns,
 )
 from unbag.distributed.partitions import (
     Partitions,
@@ -31,9 +30,11 @@ from unbag.distributed.partitions import (
 )
 from unbag.distributed.whole_bags import bags_of, bring_some_bags, bring_together
 from unbag.models.base import check_instances
+from unbag.models.class_prior import with_class_prior
 from unbag.models.mixed import LLPClassifier, fit_to_rows
-from unbag.models.newton import Likelihood, with_class_prior
+from unbag.models.newton import Likelihood
 from unbag.terms.base import Term
+from unbag.terms.design import n_dense_columns
 from unbag.terms.encoding import TableEncoder
 from unbag.weights import check_contrast
 

@@ -6,9 +6,9 @@ go to the workers; values, gradients, cross products and one entry for every bag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,10 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.distributed.partitions import Partitions, share
 from unbag.distributed.whole_bags import BagSummary, Part, n_bytes_of, take_rows
 from unbag.models.bag_variance import BagPredictions
+from unbag.models.blocks import BlockLikelihood
 from unbag.models.mixed import by_bag
-from unbag.models.newton import Derivatives, DesignLikelihood, Products
-from unbag.observations.information import CountObservation
+from unbag.models.newton import Derivatives, Products, add_derivatives, join_tables
 from unbag.terms.base import Term
-from unbag.terms.design import Design, layout
 from unbag.terms.encoding import EncodedRows, Moments, TableEncoder
 
 CheckX = Callable[[Any], Any]
@@ -49,9 +48,9 @@ class EncodedPart:
 
 @dataclass(frozen=True, eq=False)
 class PartLikelihood:
-    """Likelihoods of the bags of a partition, some at a time, and what these take in memory."""
+    """The likelihood of the bags of a partition, and what it takes in memory."""
 
-    blocks: list[DesignLikelihood]
+    of_bags: BlockLikelihood
     n_bytes: int
 
     def __sizeof__(self) -> int:
@@ -70,30 +69,8 @@ def encode_part(part: Part, check: CheckX, encoder: TableEncoder) -> EncodedPart
 
 def make_likelihood(part: EncodedPart, terms: list[Term]) -> PartLikelihood:
     """The likelihood of the coefficients of fitted terms, of the bags of a partition."""
-    bags, ends, blocks, first = part.bags, np.cumsum(part.bags.sizes), [], 0
-    while first < bags.n_bags:
-        start = int(ends[first] - bags.sizes[first])
-        stop = max(int(np.searchsorted(ends, start + _BLOCK, side="right")), first + 1)
-        chosen, rows = slice(first, stop), slice(start, int(ends[stop - 1]))
-        some = replace(
-            bags,
-            index=bags.index[rows] - first,
-            ids=bags.ids[chosen],
-            sizes=bags.sizes[chosen],
-            proportions=bags.proportions[chosen],
-            labelled=bags.labelled[chosen],
-            noise=None if bags.noise is None else bags.noise[chosen],
-        )
-        design = Design(terms, part.rows[rows], some.sizes)
-        blocks.append(DesignLikelihood(design, CountObservation(some)))
-        first = stop
-    n_bytes = part.__sizeof__() + 8 * len(part.rows) * n_dense_columns(terms)
-    return PartLikelihood(blocks, n_bytes)
-
-
-def n_dense_columns(terms: list[Term]) -> int:
-    """Number of columns of the constant and of the terms that are not sparse."""
-    return layout([term for term in terms if not term.is_sparse])[1]
+    found = BlockLikelihood(terms, part.rows, part.bags, block=_BLOCK, threads=1)
+    return PartLikelihood(found, part.__sizeof__() + found.n_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +131,7 @@ class DistributedLikelihood:
 
     def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
         """ℓ(θ), its gradient and, if it is wanted, H."""
-        return self._sum(_add, "derivatives", theta, information)
+        return self._sum(add_derivatives, "derivatives", theta, information)
 
     def bag_products(self, theta: Floats) -> Floats:
         """J."""
@@ -162,7 +139,7 @@ class DistributedLikelihood:
 
     def bag_tables(self, theta: Floats, covariance: Floats | None) -> list[BagPredictions]:
         """What is known and predicted of bags: of the second of two classes, or of each class."""
-        return self._sum(_join_tables, "bag_tables", theta, covariance)
+        return self._sum(join_tables, "bag_tables", theta, covariance)
 
     def products(self, theta: Floats) -> Products:
         """Products with H at θ, without a matrix."""
@@ -185,15 +162,15 @@ class DistributedLikelihood:
         return self._sum(Moments.join, "score_moments", theta, list(columns))
 
     def _sum(self, join: Callable[[list[Any]], Any], method: str, *inputs: Any) -> Any:
-        return self._parts.reduce(_evaluate, join, join, method, self._bag_effect, *inputs)
+        return self._parts.reduce(_evaluate, join, method, self._bag_effect, *inputs)
 
 
-def _products(part: PartLikelihood, bag_effect: float, theta: Floats) -> list[Products]:
-    return [one.products(theta) for one in _blocks(part, bag_effect)]
+def _products(part: PartLikelihood, bag_effect: float, theta: Floats) -> Products:
+    return part.of_bags.with_bag_effect(bag_effect).products(theta)
 
 
-def _times(blocks: list[Products], directions: Floats) -> Floats:
-    return np.sum([block(directions) for block in blocks], axis=0)
+def _times(products: Products, directions: Floats) -> Floats:
+    return products(directions)
 
 
 def _rows_of(part: EncodedPart, name: str, *inputs: Any) -> Any:
@@ -217,27 +194,5 @@ def _take(
     return where[chosen], encoder.encode(check(take_rows(part.X, chosen)))
 
 
-def _evaluate(
-    part: PartLikelihood,
-    join: Callable[[list[Any]], Any],
-    method: str,
-    bag_effect: float,
-    *inputs: Any,
-) -> Any:
-    return join([getattr(one, method)(*inputs) for one in _blocks(part, bag_effect)])
-
-
-def _blocks(part: PartLikelihood, bag_effect: float) -> Iterator[DesignLikelihood]:
-    return (block.with_bag_effect(bag_effect) for block in part.blocks)
-
-
-def _add(parts: list[Derivatives]) -> Derivatives:
-    value, gradient, information = zip(*parts, strict=True)
-    H = None if information[0] is None else sum(information[1:], start=information[0])
-    return Derivatives(sum(value), sum(gradient[1:], start=gradient[0]), H)
-
-
-def _join_tables(parts: list[list[BagPredictions]]) -> list[BagPredictions]:
-    # rows of known label alone have no tables
-    of_classes = zip(*(tables for tables in parts if tables), strict=True)
-    return [BagPredictions(*map(np.concatenate, zip(*own, strict=True))) for own in of_classes]
+def _evaluate(part: PartLikelihood, method: str, bag_effect: float, *inputs: Any) -> Any:
+    return getattr(part.of_bags.with_bag_effect(bag_effect), method)(*inputs)

@@ -33,15 +33,11 @@ from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import log_prior, resolve_class_prior
 from unbag.defaults import MOST_COEFFICIENTS
 from unbag.models.base import LogOddsClassifier, row_blocks
+from unbag.models.blocks import BlockLikelihood
+from unbag.models.class_prior import with_class_prior
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
-from unbag.models.newton import (
-    DesignLikelihood,
-    Likelihood,
-    MixedFit,
-    maximise,
-    with_class_prior,
-)
+from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.summary import (
     FittedFunction,
     ModelSummary,
@@ -244,7 +240,9 @@ class LLPClassifier(LogOddsClassifier):
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
-            design = self._design(terms, rows, bags.lengths)
+            if self.device is None:
+                return with_class_prior(BlockLikelihood(terms, rows, bags), bags)
+            design = DeviceDesign(terms, rows, bags.lengths, self.device)
             return with_class_prior(DesignLikelihood(design, CountObservation(bags)), bags)
 
         self._train(encoder, rows, likelihood_of)
@@ -540,7 +538,6 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
     their bags; offset has the shape (n_outputs, n_rows).
     """
     rows, bags = by_bag(model._encoder.encode(X), bags)
-    design = model._design(model._terms, rows, bags.lengths)
     # ℓ/φ − ½|β|²/σ² has its maximum where ℓ − ½φ|β|²/σ² has it
     variances = np.array([term.standard_deviation for term in model.terms_]) ** 2
     fixed = VarianceComponents(
@@ -552,7 +549,7 @@ def refit_with_offset(model: LLPClassifier, X: Any, bags: Bags, offset: Floats) 
         fixed=True,
     )
     fit = maximise(
-        with_class_prior(DesignLikelihood(design, CountObservation(bags), offset), bags),
+        with_class_prior(BlockLikelihood(model._terms, rows, bags, offset), bags),
         model._theta,
         fixed,
         bag_effect=model.bag_effect_,

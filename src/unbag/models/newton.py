@@ -8,17 +8,16 @@ and, for the dispersion, products of the scores of bags are all that travels.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Floats
-from unbag.bags.bags import Bags
 from unbag.models.bag_variance import BagPredictions, estimate_bag_variance
 from unbag.models.variances import Posterior, VarianceComponents
 from unbag.observations.information import CountObservation, Information
@@ -104,8 +103,26 @@ class Likelihood(Protocol):
         ...
 
 
+def add_derivatives(parts: Iterable[Derivatives]) -> Derivatives:
+    """Those of all bags of some parts, one after the other."""
+    return reduce(_add, parts)
+
+
+def _add(one: Derivatives, other: Derivatives) -> Derivatives:
+    H = None
+    if one.information is not None and other.information is not None:
+        H = one.information + other.information
+    return Derivatives(one.value + other.value, one.gradient + other.gradient, H)
+
+
+def join_tables(parts: Iterable[list[BagPredictions]]) -> list[BagPredictions]:
+    """Those of all bags of some parts, of which rows of known label alone have none."""
+    of_classes = zip(*(tables for tables in parts if tables), strict=True)
+    return [BagPredictions(*map(np.concatenate, zip(*own, strict=True))) for own in of_classes]
+
+
 class DesignLikelihood:
-    """The log-likelihood of bags in memory.
+    """The log-likelihood of bags whose design matrix is given.
 
     Parameters
     ----------
@@ -140,15 +157,25 @@ class DesignLikelihood:
 
     def products(self, theta: Floats) -> Products:
         """Products with H at θ, without a matrix."""
+        return partial(self.times, self.row_information(theta))
+
+    def row_information(self, theta: Floats) -> Information:
+        """Information of the scores of all rows at θ."""
         scores = self._scores(theta)
         _, residual = self._observation.value_and_residual(scores)
-        information = self._observation.information(scores, residual)
-        return partial(_times, self._design, self._observation, information)
+        return self._observation.information(scores, residual)
+
+    def times(self, information: Information, directions: Floats) -> Floats:
+        """Hx, by the information of the scores."""
+        n, K, columns = directions.shape
+        moved = self._design.scores(directions.reshape(n * K, columns)).reshape(n, K, -1)
+        back = [self._observation.times(information, one) for one in moved]
+        return self._design.gradient(np.concatenate(back)).reshape(n, K, columns)
 
     def bag_tables(self, theta: Floats, covariance: Floats | None) -> list[BagPredictions]:
         """What is known and predicted of bags: of the second of two classes, or of each class."""
         known = self._observation
-        if self.n_bags == 0 or not known.with_bag_effect(1.0).bag_effect:
+        if self.n_bags == 0 or not known.has_bag_effects:
             return []
         scores = self._scores(theta)
         sums = [np.atleast_2d(each) for each in known.sums(scores)]
@@ -192,84 +219,6 @@ class DesignLikelihood:
         # instances of known label are bags of their own, though a row may stand for many
         apart = np.repeat(known.labelled, known.lengths)
         return self._design.bag_products(residual / np.where(apart, known.multiplicity, 1.0) ** 0.5)
-
-
-class UniformPrior:
-    """A log-likelihood, and a uniform prior of the class shares at the constant.
-
-    With π = softmax(θ₀) it adds ν Σ_c log π_c, which keeps the constant finite where noise leaves it
-    open. The weight ν is the part of the variance of the total counts that is noise: none if counts are
-    exact.
-    """
-
-    def __init__(self, likelihood: Likelihood, weight: float) -> None:
-        self._likelihood, self._weight = likelihood, weight
-        self.n_bags = likelihood.n_bags
-        self.bag_products = likelihood.bag_products
-        self.bag_tables = likelihood.bag_tables
-        self.score_moments = likelihood.score_moments
-
-    def _log_shares(self, theta: Floats) -> Floats:
-        scores = theta[:, 0] if len(theta) > 1 else np.array([0.0, theta[0, 0]])
-        return scores - logsumexp(scores)
-
-    def value(self, theta: Floats) -> float:
-        """ℓ(θ) and the log prior."""
-        return self._likelihood.value(theta) + self._weight * float(self._log_shares(theta).sum())
-
-    def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
-        """The same, its gradient and, if it is wanted, −∂²."""
-        at, logs = self._likelihood.derivatives(theta, information), self._log_shares(theta)
-        gradient = at.gradient.copy()
-        gradient[:, 0] += self._weight * (1.0 - len(logs) * np.exp(logs))[-len(theta) :]
-        H = at.information
-        if H is not None:
-            H = H.copy()
-            H[np.ix_(*[np.arange(len(theta)) * theta.shape[1]] * 2)] += self._curvature(theta)
-        return Derivatives(at.value + self._weight * float(logs.sum()), gradient, H)
-
-    def _curvature(self, theta: Floats) -> Floats:
-        share = np.exp(self._log_shares(theta))
-        found = self._weight * len(share) * (np.diag(share) - np.outer(share, share))
-        return found[-len(theta) :, -len(theta) :]
-
-    def products(self, theta: Floats) -> Products:
-        """Products with −∂² at θ."""
-        times, curvature = self._likelihood.products(theta), self._curvature(theta)
-
-        def whole(directions: Floats) -> Floats:
-            found = times(directions)
-            found[:, :, 0] += directions[:, :, 0] @ curvature
-            return found
-
-        return whole
-
-    def with_bag_effect(self, variance: float) -> UniformPrior:
-        """The same with random intercepts of a variance."""
-        return UniformPrior(self._likelihood.with_bag_effect(variance), self._weight)
-
-    def with_label_shift(self, weight: float) -> UniformPrior:
-        """The same with weights of label shift for counts that are known as sets."""
-        return UniformPrior(self._likelihood.with_label_shift(weight), self._weight)
-
-
-def with_class_prior(likelihood: Likelihood, bags: Bags) -> Likelihood:
-    """The log-likelihood of bags, with the prior of their class shares where counts are noisy."""
-    if bags.noise is None:
-        return likelihood
-    q, noise = bags.class_shares, float((bags.class_share_deviations**2).sum())
-    sampling = float((q * (1.0 - q)).sum() / bags.sizes.sum())
-    return UniformPrior(likelihood, noise / (noise + sampling))
-
-
-def _times(
-    design: Design, observation: CountObservation, information: Information, directions: Floats
-) -> Floats:
-    """Hx, by the information of the scores of rows in memory."""
-    n, K, columns = directions.shape
-    moved = design.scores(directions.reshape(n * K, columns)).reshape(n, K, -1)
-    back = [observation.times(information, one) for one in moved]
-    return design.gradient(np.concatenate(back)).reshape(n, K, columns)
 
 
 @dataclass(frozen=True, eq=False)

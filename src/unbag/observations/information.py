@@ -160,9 +160,13 @@ class CountObservation:
     def with_bag_effect(self, variance: float) -> CountObservation:
         """The same with random intercepts of a variance τ²; of several classes, if counts are exact."""
         other = copy(self)
-        uncertain = self._noise.any() or self.is_set.any()
-        other.bag_effect = 0.0 if self.n_outputs > 1 and uncertain else variance
+        other.bag_effect = variance if self.has_bag_effects else 0.0
         return other
+
+    @property
+    def has_bag_effects(self) -> bool:
+        """Whether there can be random intercepts: of several classes, where all counts are exact."""
+        return self.n_outputs == 1 or not (self._noise.any() or self.is_set.any())
 
     @property
     def is_set(self) -> Bools:
@@ -176,9 +180,16 @@ class CountObservation:
 
     def with_label_shift(self, weight: float) -> CountObservation:
         """The same with weights of label shift for the counts in sets."""
+        return (
+            self
+            if self._sets is None
+            else self.with_count_weights(CountWeights(self._known, weight))
+        )
+
+    def with_count_weights(self, weights: CountWeights) -> CountObservation:
+        """The same with weights of the counts in sets, if there are any, by more bags than these."""
         if self._sets is None:
             return self
-        weights = CountWeights(self._known, weight)
         other = CountObservation(replace(self._known, count_weights=weights))
         other.bag_effect, other._plain_sets = self.bag_effect, self._plain_sets
         return other

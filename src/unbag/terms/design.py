@@ -27,6 +27,9 @@ from unbag.terms.encoding import EncodedRows, Moments
 # Sums over bags of sparse columns are sparse matrices while at most so many are not zero.
 _DENSE = 0.1
 
+# Dense columns are kept while they take at most so many bytes.
+MOST_KEPT = 1.5e9
+
 
 class _Block(NamedTuple):
     """Some whole bags, or a piece of one."""
@@ -57,14 +60,13 @@ class Design:
     # entries of a block of dense columns: a few megabytes
     _block_entries: ClassVar[int] = 2**19
 
-    # dense columns are kept if they take at most so many bytes
-    _most_kept: ClassVar[float] = 1.5e9
+    _most_kept: ClassVar[float] = MOST_KEPT
 
     def __init__(self, terms: Sequence[Term], rows: EncodedRows, sizes: Any) -> None:
         self._dense = [term for term in terms if not term.is_sparse]
         self._rows, self.n_rows = rows, len(rows)
         self.columns_of, self.n_columns = layout(terms)
-        self._n_dense = 1 + sum(term.n_coefficients for term in self._dense)
+        self._n_dense = n_dense_columns(terms)
         sparse = [term.matrix(rows) for term in terms if term.is_sparse]
         self._sparse = csr_array(hstack(sparse, format="csr")) if sparse else None
         self._blocks = list(_cut(sizes, max(256, self._block_entries // self._n_dense)))
@@ -210,6 +212,11 @@ def layout(terms: Sequence[Term]) -> tuple[list[slice], int]:
                 places[i] = slice(start, start + term.n_coefficients)
                 start += term.n_coefficients
     return [places[i] for i in range(len(terms))], start
+
+
+def n_dense_columns(terms: Sequence[Term]) -> int:
+    """Number of columns of the constant and of the terms that are not sparse."""
+    return 1 + sum(term.n_coefficients for term in terms if not term.is_sparse)
 
 
 def _cut(sizes: Any, length: int) -> Iterator[_Block]:

@@ -52,8 +52,13 @@ class Moments(NamedTuple):
         missing = np.isnan(values)
         number = np.ones(len(values)) if multiplicity is None else multiplicity.astype(float)
         counts = number @ ~missing
-        means = number @ np.where(missing, 0.0, values) / np.maximum(counts, 1.0)
-        squares = number @ np.where(missing, 0.0, values - means) ** 2
+        some = missing.any()
+        means = number @ (np.where(missing, 0.0, values) if some else values)
+        means /= np.maximum(counts, 1.0)
+        distances = values - means
+        if some:
+            distances[missing] = 0.0
+        squares = number @ np.square(distances, out=distances)
         binary = (missing | (values == 0) | (values == 1)).all(axis=0)
         return cls(counts, means, squares, binary)
 

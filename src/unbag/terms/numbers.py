@@ -59,7 +59,11 @@ class NumberTerm(Term):
         return coef, -coef @ self.means
 
     def _filled(self, numbers: Any) -> Floats:
-        values = numbers[:, self.places].astype(np.float64)
+        first, n = int(self.places[0]), len(self.places)
+        # neighbours need no copy of their own
+        together = np.array_equal(self.places, np.arange(first, first + n))
+        chosen = numbers[:, first : first + n] if together else numbers[:, self.places]
+        values = chosen.astype(np.float64)
         missing = np.isnan(values)
         if not len(self.missing_columns) and not missing.any():
             return values
