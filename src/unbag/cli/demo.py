@@ -184,9 +184,7 @@ def demonstrate() -> Demonstration:
         contender(f"unbag, from {n_regions} totals", model.predict_proba(X_new)[:, 1]),
         contender(f"logistic regression, from {n_rows:,} labels", full.predict_proba(X_new)[:, 1]),
     ]
-    return Demonstration(
-        may, model, y, seconds, X_new, y_new, june.target, evaluation, contenders
-    )
+    return Demonstration(may, model, y, seconds, X_new, y_new, june.target, evaluation, contenders)
 
 
 def _bags(visits: Bunch) -> tuple[Any, Any]:
