@@ -24,7 +24,7 @@ from unbag.bags.shares import bag_name, one_row_each
 from unbag.distributed.partitions import Partitions, memory_limits, share
 from unbag.model_selection.splitters import some_bags
 
-# Pieces that are exchanged at most: each is a task, which takes the scheduler some .3 ms.
+# Pieces that are exchanged at most: each is a task, which takes the scheduler some 0.3 ms.
 _PIECES = 200_000
 
 # A bag takes its memory this many times when it comes together: its pieces, and the whole.
