@@ -59,7 +59,7 @@ _DETECTED = NORMAL_95 + 0.84
 
 Reason = tuple[VerdictName, str]
 
-_CORRELATED = "Counts cannot tell whether such effects are correlated with the scores."
+_CORRELATED = "Counts cannot show whether such effects are correlated with the scores."
 _PERFECTLY = (
     "Counts cannot rule out effects that are a function of the scores; the sensitivity range allows "
     "for them."
@@ -360,7 +360,7 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
         far = 2 * stats.norm.sf(below) < REJECTED
         return [("rejected" if far else "inconclusive", f"{text}.")]
     if above < _SIGNAL or not signal.has_power:
-        text += "; these bags cannot tell whether rows of a bag carry any signal."
+        text += "; these bags cannot show whether rows of a bag carry any signal."
         return [("inconclusive", text)]
     text += f" (a deviation of {_DETECTED * signal.error:.2f} would have been detected)."
     return [("not_rejected", text)]
