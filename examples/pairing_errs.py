@@ -26,7 +26,6 @@ from scipy.stats import norm
 from unbag import check_bag_target
 from unbag.paper import bag_weights
 from unbag.paper.bounds import misordering_probability, sample_bags
-from unbag.weights import class_means
 
 LOW, HIGH, BAG_SIZE = 0.45, 0.55, 8
 CENTRE, THRESHOLD = 1.0, 0.3
@@ -55,7 +54,7 @@ def estimates(n_pairs: int, seed: int) -> tuple[list[float], float]:
     above = (sample.X > THRESHOLD).astype(float)
     found = []
     for options in WAYS.values():
-        negative, positive = class_means(bag_weights(bags, **options), bags, above)
+        negative, positive = bags.means(above) @ bag_weights(bags, **options)
         found.append(float(negative + 1 - positive) / 2)
     return found, float(np.mean(shares[:, 1] < shares[:, 0]))
 

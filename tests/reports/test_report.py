@@ -159,7 +159,7 @@ def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
         assert words in findings(one, "verdict")[0].text
         assert any("covariate shift expects 1.00" in f.text for f in findings(one, "verdict"))
     assert any("function of the scores" in f.text for f in findings(other, "verdict"))
-    assert any("label shift does not hold" in f.text for f in findings(other, "verdict"))
+    assert any("Label shift is rejected" in f.text for f in findings(other, "verdict"))
 
 
 def test_models_without_a_likelihood_report_no_effects():
