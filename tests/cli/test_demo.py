@@ -46,7 +46,9 @@ def test_totals_come_close_to_labels_and_the_estimate_to_the_truth(call, tmp_pat
     agree([auc for auc, _ in shown], sorted(aucs.values()))
     agree([loss for _, loss in shown if loss], losses)
     agree(re.search(r"AUC as (\S+) \(95% interval (\S+) to (\S+)\)", readme), (value, low, high))
-    found = re.search(r"has an AUC of (\S+) on new visitors.*? has (\S+)\.", text_of("docs/index.md"))
+    found = re.search(
+        r"has an AUC of (\S+) on new visitors.*? has (\S+)\.", text_of("docs/index.md")
+    )
     agree(found, (aucs["unbag, from"], aucs["logistic regression"]))
     table = re.findall(r"\| (0\.\d+) \|", text_of("docs/tutorials/first-model.md"))
     agree(table, sorted(aucs.values()))

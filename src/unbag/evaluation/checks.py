@@ -256,7 +256,7 @@ def judge_label_shift(
         text = "There are too few bags, or too similar ones, to check label shift."
         findings.insert(0, ("inconclusive", text))
     if signal is not None and signal.separation < SEPARATED:
-        # what bags cannot tell comes first
+        # what bags cannot show comes first
         findings.insert(0, ("inconclusive", _FLAT))
     return _verdict("label_shift", findings)
 

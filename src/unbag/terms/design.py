@@ -24,7 +24,7 @@ from unbag.observations.information import Information
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows, Moments
 
-# Sums over bags of sparse columns are sparse matrices while at most so many are not zero.
+# Sums over bags of sparse columns are sparse matrices while at most this many are not zero.
 _DENSE = 0.1
 
 
@@ -57,7 +57,7 @@ class Design:
     # entries of a block of dense columns: a few megabytes
     _block_entries: ClassVar[int] = 2**19
 
-    # dense columns are kept if they take at most so many bytes
+    # dense columns are kept if they take at most this many bytes
     _most_kept: ClassVar[float] = 1.5e9
 
     def __init__(self, terms: Sequence[Term], rows: EncodedRows, sizes: Any) -> None:
