@@ -1,6 +1,6 @@
 """Small bags are often paired the wrong way round, and it does no harm.
 
-The paper's example: two bags of 8 instances, of true proportion .45 and .55. With probability .26
+The paper's example: two bags of 8 instances, of true proportion 0.45 and 0.55. With probability 0.26
 the one with more positives is the one that should have fewer. Does a classifier then learn from
 pairs that are upside down?
 

@@ -28,7 +28,10 @@ BANNED = re.compile(
     r"|column importance|obeys?|(is|are) heard|loud|in truth|holds? the truth|held the truth"
     r"|in the place of|it stays|mixture of learners|promise[sd]|believe[sd]?|speaks? (for|of)"
     r"|(with|and|have|has|no) gaps|instance tables?|these very|within reason|at the least"
-    r"|would have been (seen|found)|bags (that )?drift|goes by|guess(es|ed)?|if theirs|than ours)\b",
+    r"|would have been (seen|found)|bags (that )?drift|goes by|guess(es|ed)?|if theirs|than ours"
+    r"|(bags|totals|labels|they) are worth|knows? no|(cannot|can|could) tell|trusts|level with|ahead of"
+    r"|(counts?|bags?|totals?|labels|data|scores|proportions?) (tells?|knows?)|r[au]n off|such as there"
+    r"|intervals? (that )?(hold|held)|at most so (many|much))\b",
     re.IGNORECASE,
 )
 CODE = re.compile(r"`[^`\n]*`")

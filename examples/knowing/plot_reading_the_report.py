@@ -13,7 +13,7 @@ from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.reports import model_report
 
-wards = make_gaussian_bags(n_bags=50, bag_size=40, proportions=(0, 0.6), random_state=0)
+wards = make_gaussian_bags(n_bags=100, bag_size=60, proportions=(0, 0.5), random_state=0)
 report = model_report(LLPClassifier(kernel=None), wards.X, wards.y, title="Wards", n_resamples=200)
 print(report)
 

@@ -49,7 +49,7 @@ def filled(count, size):
 
 
 def values(name, y, scores, every, options):
-    """Measure of each labelling, at the class shares that the bags tell."""
+    """Measure of each labelling, at the class proportions of the bags."""
     sample = make_sample(y, scores)
     measure = in_these_rows(get_measure(name, options))
     statistics = measure.statistics(sample)

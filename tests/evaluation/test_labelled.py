@@ -1,4 +1,4 @@
-"""Estimates from bags and some labels: unbiased over all draws, and intervals that hold."""
+"""Estimates from bags and some labels: unbiased over all draws, and intervals that cover the truth."""
 
 from functools import partial
 from itertools import combinations
@@ -160,7 +160,7 @@ def test_labels_given_to_the_target_are_found_there():
     assert found.n_labels == 200
     truth = plain_estimate("roc_auc", labels, scores)
     assert found.low <= truth <= found.high
-    # bags tell the total only: not as precise
+    # bags give the total only: not as precise
     apart = estimate_with_labels("roc_auc", y, scores, known)
     assert apart.standard_error < found.standard_error <= 1.05 * found.alone.standard_error
 

@@ -1,4 +1,4 @@
-"""What bags are worth: labels as the oracle, variances by simulation, and inequalities."""
+"""Effective sample size: labels as the oracle, variances by simulation, and inequalities."""
 
 import sys
 import warnings

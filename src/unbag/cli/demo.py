@@ -24,8 +24,9 @@ from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
 from unbag.datasets import load_flights, load_visits
 from unbag.evaluation import Evaluation, evaluate
-from unbag.reports import BagsDisplay, RocDisplay, model_report
+from unbag.reports import BagsDisplay, RocDisplay
 from unbag.reports.drawing import BLUE, GREY, make_axes, save_figure
+from unbag.reports.report import make_report
 from unbag.tables import make_classifier
 
 _EXAMPLES = """examples:
@@ -123,9 +124,9 @@ class Demonstration:
 
     visits: Bunch
     model: Any
-    X: Any
     y: Any
     seconds: float
+    X_new: Any
     y_new: Any
     labels_new: Any
     evaluation: Evaluation
@@ -145,17 +146,10 @@ class Demonstration:
         save_figure(figure, path)
 
     def write_report(self, path: Path, command: str) -> None:
-        """Write the report page, with the truth beside each estimate."""
-        model_report(
-            self.model,
-            self.X,
-            self.y,
-            labels=self.visits.target,
-            title="Which visitors buy? From the totals of 120 regions in May",
-            command=command,
-            path=path,
-            verbose=1,
-        )
+        """Write the report page on the new visitors, with the truth beside each estimate."""
+        title = "Which visitors buy? Visitors of June, by a model of the totals of May"
+        known = {"title": title, "command": command, "labels": self.labels_new}
+        make_report(self.model, self.evaluation, self.X_new, self.y_new, **known).save(path)
 
 
 def demonstrate() -> Demonstration:
@@ -166,7 +160,10 @@ def demonstrate() -> Demonstration:
     start = time.perf_counter()
     model = make_classifier().fit(X, y)
     seconds = time.perf_counter() - start
-    evaluation = evaluate(y_new, model.decision_function(X_new))
+    features, scores = model[:-1], model.decision_function(X_new)
+    evaluation = evaluate(
+        y_new, scores, X=features.transform(X_new), feature_names=features.get_feature_names_out()
+    )
 
     share = np.asarray(y["proportion"])
     soft = _logistic_regression(may).fit(
@@ -187,7 +184,7 @@ def demonstrate() -> Demonstration:
         contender(f"unbag, from {n_regions} totals", model.predict_proba(X_new)[:, 1]),
         contender(f"logistic regression, from {n_rows:,} labels", full.predict_proba(X_new)[:, 1]),
     ]
-    return Demonstration(may, model, X, y, seconds, y_new, june.target, evaluation, contenders)
+    return Demonstration(may, model, y, seconds, X_new, y_new, june.target, evaluation, contenders)
 
 
 def _bags(visits: Bunch) -> tuple[Any, Any]:

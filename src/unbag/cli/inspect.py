@@ -1,4 +1,4 @@
-"""``unbag inspect``: what bags are worth before any fit, or what a model file holds."""
+"""``unbag inspect``: what two tables hold before any fit, or what a model file holds."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
     if rows < _FEWEST_ROWS:
         raise ValueError(
             f"these bags carry no more information than {rows:.1f} labelled rows, too little to learn "
-            f"from: {best.warning or best.summary}{_percent_hint(options, targets)}"
+            f"from. {best.warning or best.summary}{_percent_hint(options, targets)}"
         )
     if best.warning is not None:
         say(best.warning)

@@ -1,6 +1,6 @@
 """Whole bags in every partition: one pass finds those that are cut, one exchange mends them.
 
-A partition that holds whole bags knows all that a likelihood needs of them, so that what a model
+A partition that holds whole bags has all that a likelihood needs of them, so that what a model
 minimises is a sum over partitions of what it is in memory. Bags that lie in one partition stay
 there. If others do not, each goes to one partition, in an order in which rows move little: rows that
 are sorted by bag move at the borders of partitions only.
@@ -24,7 +24,7 @@ from unbag.bags.shares import bag_name, one_row_each
 from unbag.distributed.partitions import Partitions, memory_limits, share
 from unbag.model_selection.splitters import some_bags
 
-# Pieces that are exchanged at most: each is a task, which takes the scheduler some .3 ms.
+# Pieces that are exchanged at most: each is a task, which takes the scheduler some 0.3 ms.
 _PIECES = 200_000
 
 # A bag takes its memory this many times when it comes together: its pieces, and the whole.
@@ -83,7 +83,7 @@ def bags_of(summary: BagSummary) -> Bags:
 def bring_some_bags(
     data: Partitions, most_rows: int, random_state: Any
 ) -> tuple[Any, NDArray[np.void]]:
-    """Bring X and y of whole bags here, drawn at random, of at most so many rows."""
+    """Bring X and y of whole bags here, drawn at random, of at most ``most_rows`` rows."""
     summary = data.reduce(_summarise, _merge)
     chosen = some_bags(summary.rows, most_rows, 2, check_random_state(random_state))
     parts = data.gather(_rows_of, share(summary.target["bag"][chosen]))

@@ -56,7 +56,7 @@ _SIGNAL = 1.645
 
 Reason = tuple[VerdictName, str]
 
-_CORRELATED = "Counts cannot tell whether such effects are correlated with the scores."
+_CORRELATED = "Counts cannot show whether such effects are correlated with the scores."
 _PERFECTLY = (
     "Counts cannot rule out effects that follow the bag means of scores or columns; the sensitivity "
     "range allows for them."
@@ -252,7 +252,7 @@ def judge_label_shift(
         text = "There are too few bags, or too similar ones, to check label shift."
         findings.insert(0, ("inconclusive", text))
     if signal is not None and signal.separation < SEPARATED:
-        # what bags cannot tell comes first
+        # what bags cannot show comes first
         findings.insert(0, ("inconclusive", _FLAT))
     return _verdict("label_shift", findings)
 
@@ -358,7 +358,7 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
         far = 2 * stats.norm.sf(below) < REJECTED
         return [("rejected" if far else "inconclusive", f"{text}.")]
     if above < _SIGNAL or not signal.has_power:
-        text += "; these bags cannot tell whether rows of a bag carry any signal."
+        text += "; these bags cannot show whether rows of a bag carry any signal."
         return [("inconclusive", text)]
     text += f" (a deviation of {DETECTED * signal.error:.2f} would have been detected)."
     return [("not_rejected", text)]

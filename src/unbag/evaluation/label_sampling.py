@@ -45,7 +45,7 @@ def required_labels(
     Parameters
     ----------
     precision : float
-        Half the width of the interval: 0.02 for ±.02.
+        Half the width of the interval: 0.02 for ±0.02.
     y : structured array from `unbag.bag_target`
         The bag of each instance and its proportions.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)

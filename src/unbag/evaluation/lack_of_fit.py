@@ -23,7 +23,7 @@ instances, so that fourth moments cancel and heavy tails do no harm; its varianc
 θ only, its skewness third moments within classes as well. With normal data and one variance,
 1 + T/(L − C) is the F-statistic of the analysis of variance, and so is its p-value here.
 
-All this trusts θ. Bags that deviate can tilt the plane until the classes seem further apart than the
+All this relies on θ. Bags that deviate can tilt the plane until the classes seem further apart than the
 values within bags are: hardly any variance within classes is left, and what is left is known so
 badly that nothing could be significant. Two bounds hold whatever θ is, and are tested with T:
 

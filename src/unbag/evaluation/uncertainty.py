@@ -42,16 +42,17 @@ class Verdict:
         if self.assumption == "labels":
             return "No assumption is needed."
         if self.assumption == "either":
-            return "Inconclusive: these bags cannot tell whether label shift holds."
+            return "Inconclusive: these bags cannot show whether label shift holds."
         if self.assumption == "sensitivity":
             if self.other == "rejected":
-                return "Rejected: neither label shift nor covariate shift holds in these bags."
-            return "Rejected: label shift does not hold in these bags; covariate shift is inconclusive."
+                return "Label shift and covariate shift are rejected: these bags contradict both."
+            rejected = "Label shift is rejected: these bags contradict it."
+            return f"{rejected} Covariate shift is inconclusive."
         shift = self.assumption.replace("_", " ")
         return {
             "not_rejected": f"No conflict with {shift} found.",
-            "inconclusive": f"Inconclusive: these bags cannot tell whether {shift} holds.",
-            "rejected": f"Rejected: {shift} does not hold in these bags.",
+            "inconclusive": f"Inconclusive: these bags cannot show whether {shift} holds.",
+            "rejected": f"{shift.capitalize()} is rejected: these bags contradict it.",
         }[self.name]
 
     def __str__(self) -> str:

@@ -84,7 +84,7 @@ class LabelSampler:
         return table
 
     def _share_out(self, log_odds: Floats, most: Ints, wanted: Ints) -> Ints:
-        """Whole numbers of at most so many for each row, and of such a sum in each bag."""
+        """Whole numbers between given limits for each row, with a given sum in each bag."""
         rows, odds = Segments(self._sizes), np.exp(np.clip(log_odds, -100.0, 100.0))
         size = rows.sum(most)
         k = np.clip(wanted, 0.5, np.maximum(size - 0.5, 0.5)).astype(float)

@@ -242,7 +242,7 @@ def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> I
 
 
 def some_bags(sizes: NDArray[Any], most_rows: float, fewest: int, random: Any) -> Bools:
-    """Draw whole bags: of at most so many rows, unless that leaves fewer bags than the fewest."""
+    """Draw whole bags: of at most this many rows, unless that leaves fewer bags than the fewest."""
     order = random.permutation(len(sizes))
     n_fit = int(np.searchsorted(np.cumsum(sizes[order]), most_rows, side="right"))
     chosen = np.zeros(len(sizes), dtype=bool)

@@ -42,7 +42,7 @@ from scipy.special import expit, log_ndtr
 from unbag._arrays import Bools, Floats
 from unbag.defaults import LARGEST_BAG_EFFECT, MISFIT
 
-# A bag determines at most so much of its own prediction.
+# A bag determines at most this much of its own prediction.
 _MOST_LEVERAGE = 0.9
 
 # τ² that the search starts from, and when it has settled.

@@ -48,8 +48,8 @@ class LLPBoostingClassifier(LogOddsClassifier):
 
     Trees are always added to a linear function of the columns of numbers, the mixed model
     `unbag.LLPClassifier` without a kernel, fitted to the same bags. Over 90 draws of tables the AUC
-    was higher by .0107 ± .0038 than with trees without a starting point: by .02 where the effective
-    sample size is at most 128 rows, and lower by .0025 ± .0016 where it exceeds 256
+    was higher by 0.0107 ± 0.0038 than with trees without a starting point: by 0.02 where the effective
+    sample size is at most 128 rows, and lower by 0.0025 ± 0.0016 where it exceeds 256
     (`boosted_choices` in benchmarks/HISTORY.md).
 
     Parameters

@@ -101,7 +101,7 @@ def check_params(params: Mapping[str, Any]) -> None:
         if name not in known:
             close = get_close_matches(name, sorted(known), n=1)
             hint = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(f"LightGBM knows no parameter {name!r}{hint}")
+            raise ValueError(f"LightGBM has no parameter {name!r}{hint}")
 
 
 class BinnedRows:

@@ -9,7 +9,7 @@ diag(p) − ppᵀ lies below diag 2p(1 − p), by the sum of its rows.
 That holds where scores are. On the way of a leaf that moves by d log-odds p(1 − p) grows up to e^d
 times, so that the loss changes there by at most Gv + Hv²ψ(d), ψ(d) = (e^d − 1 − d)/d², for G and H
 the gradient and curvature of the leaf. At a rate of η the move is v = −ηG/(H + λ): it leads downhill
-if ηψ(d) < 1, that is, up to d = 1.79 at a rate of one and 3.6 at .4. Further moves only a leaf whose
+if ηψ(d) < 1, that is, up to d = 1.79 at a rate of one and 3.6 at 0.4. Further moves only a leaf whose
 rows are wrongly taken for certain, if nothing like λ or a least H keeps it.
 
 In the search, trees of every number of leaves are grown on every fold, all of them side by side, and

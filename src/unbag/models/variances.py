@@ -45,7 +45,7 @@ from unbag.defaults import PRIOR_WEIGHT
 
 _LEAST, _MOST = 1e-8, 1e4
 
-# Log variances change by at most so much in a step, which is at most so many times as long as
+# Log variances change by at most this much in a step, which is at most this many times as long as
 # that of Fellner–Schall.
 _LONGEST, _FASTEST = 3.0, 8.0
 

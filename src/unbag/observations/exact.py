@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Array, Floats
 
-# Bags of several classes are summed exactly if that takes at most so many roots.
+# Bags of several classes are summed exactly if that takes at most this many roots.
 _MOST_ROOTS = 200
 
 _PRIMES = (5, 7, 11, 13, 17, 19)

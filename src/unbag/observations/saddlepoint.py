@@ -27,8 +27,8 @@ ups and downs are Poisson variables of mean V/2) are joined to
     h = λ [½ log 2πV − κ₄/8V² + 5κ₃²/24V³] + (1 − λ) [½ log(1 + 2V + 3V²/2) + 3s/2],
     λ = (2V)⁴ / (1 + (2V)⁴).
 
-Against the exact sum, h is off by .04 at most, for any size and spread of the scores (.002 on
-average in bags of 32, .0003 in bags of 128); the first order alone, ½ log(1 + 2πV), by .2.
+Against the exact sum, h is off by 0.04 at most, for any size and spread of the scores (0.002 on
+average in bags of 32, 0.0003 in bags of 128); the first order alone, ½ log(1 + 2πV), by 0.2.
 
 Several classes are treated in `unbag.observations.several_classes`.
 """

@@ -24,10 +24,10 @@ from unbag.observations.information import Information
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows, Moments
 
-# Sums over bags of sparse columns are sparse matrices while at most so many are not zero.
+# Sums over bags of sparse columns are sparse matrices while at most this many are not zero.
 _DENSE = 0.1
 
-# Dense columns are kept while they take at most so many bytes.
+# Dense columns are kept while they take at most this many bytes.
 MOST_KEPT = 1.5e9
 
 

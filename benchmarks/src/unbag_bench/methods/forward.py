@@ -168,7 +168,7 @@ def _blocks(scores: Array) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-# S is at most so many times the noise.
+# S is at most this many times the noise.
 _LARGEST_GAIN = 10.0
 
 # Least number of rows that a class is taken to have in a noisy bag.

@@ -214,8 +214,8 @@ an estimate: given the labels, it is the exact mixture of the instances in the b
 corrected risk is unbiased whichever bag of a pair is called positive. So consistency does not need
 merging, which costs precision, as merged bags differ less than small ones do. The theorem merges
 because its proof asks for some contrast in every pair; its probability 1 − δ − 2(N/K)exp(−2Kε²)
-is 1 − δ − .05 from N = {merged:,} on in this example. Without merging it is enough that pairs
-differ on average, which has the probability 1 − 2exp(−2Nε²): .95 from N = {unmerged:,} on.
+is 1 − δ − 0.05 from N = {merged:,} on in this example. Without merging it is enough that pairs
+differ on average, which has the probability 1 − 2exp(−2Nε²): 0.95 from N = {unmerged:,} on.
 
 ![Excess error against N](consistency.png)"""
     tables = [line for model, own in by_model(rows).items() for line in model_table(model, own)]

@@ -33,7 +33,7 @@ _HEADER = [
 
 
 def measure_one(shift: Shift, n_bags: int, sizes: Sizes, seed: int) -> Row:
-    """Fit one draw, and see what its intervals hold."""
+    """Fit one draw, and check what its intervals cover."""
     drawn = draw_linear(shift, n_bags, _BAG_SIZE, sizes, seed)
     y = bag_target(drawn.bag, counts=np.bincount(drawn.bag, drawn.labels)[drawn.bag])
     model = LLPClassifier(kernel=None).fit(drawn.X, y)

@@ -1,4 +1,4 @@
-"""How often the interval of bag effects holds them, in five to a hundred bags.
+"""How often the interval of bag effects covers them, in five to a hundred bags.
 
 Covariate shift, and an effect of the bag on its share, normal or with the heavy tails of
 Student's t with five degrees of freedom. Probabilities of rows are the true ones, so that nothing but the
@@ -79,7 +79,7 @@ def page(rows: list[Row]) -> list[str]:
     error = 100 * np.sqrt(0.95 * 0.05 / repeats)
     headings = ["effects", "sizes", "bags", *(f"τ² = {v:g} held" for v in VARIANCES)]
     return [
-        f"How often 95% intervals held τ², of {repeats} draws each (errors of about {error:.1f} "
+        f"How often 95% intervals covered τ², of {repeats} draws each (errors of about {error:.1f} "
         "points), how often effects were there beyond doubt, and the median upper end, for "
         "each τ².",
         "",

@@ -154,7 +154,7 @@ def page(rows: list[Row]) -> list[str]:
     return [
         "Variance of the slope times the number of rows, by formula and (in brackets) over fits,",
         f"whose standard error is {error:.0%} of it. d: how far the classes are apart. D: how many",
-        "times as much as coin tosses counts vary. Last, what the bags are worth in labels: by",
+        "times as much as coin tosses counts vary. Last, the effective sample size of the bags in labels: by",
         "`effective_sample_size`, D/n, and for the slope by R and by G.",
         "",
         *table(["d", "shares", "n", "D", *METHODS, "R/G", "worth: said, R, G"], lines),

@@ -143,7 +143,7 @@ def page(rows: list[Row]) -> list[str]:
         "",
         *table(["setting", "hidden", *METHODS], errors),
         "",
-        "Slopes as a share of the true ones, and how many 95% intervals hold them:",
+        "Slopes as a share of the true ones, and how many 95% intervals cover them:",
         "",
         *table(["setting", *METHODS], slopes),
     ]

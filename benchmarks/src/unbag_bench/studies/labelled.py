@@ -1,8 +1,8 @@
-"""What a few labels tell together with bags: intervals on bags that nobody drew at random.
+"""What a few labels and bags give together: intervals on bags that nobody drew at random.
 
 For each natural set, 12,000 of its rows are scored out of fold by a linear model. Then 200 rows are
 drawn to be labelled, 200 times: at random, and by `sample_rows_to_label`. The truth is the measure of
-these 12,000 rows by all their labels. A row holds the share of intervals that held it, their mean
+these 12,000 rows by all their labels. A row holds the share of intervals that covered it, their mean
 width, and that of the intervals from the labels alone.
 """
 

@@ -294,7 +294,7 @@ def page(rows: list[Row]) -> list[str]:
     return [
         f"Processor seconds of one thread, float32 X of {N_FEATURES} columns, every case in a",
         "process of its own; peaks are those of the resident set in each phase, with the data and",
-        f"about 190 MB of Python and libraries. Ours at a penalty of {ALPHA:g} from bags, beside",
+        f"about 190 MB of Python and libraries. `unbag` at a penalty of {ALPHA:g} from bags, compared with",
         "`LogisticRegression` (lbfgs, the same penalty and balanced classes) and",
         '`SGDClassifier("log_loss")` with the label of every row, all with their default',
         "tolerances, which are not the same rule.",

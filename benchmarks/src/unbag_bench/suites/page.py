@@ -250,7 +250,7 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
                 "" if np.isnan(p_value) else f"{p_value:.2g}",
             ]
         )
-    header = ["bags", "sets", "ours", "best published", "above", "level", "below"]
+    header = ["bags", "sets", "unbag", "best published", "above", "level", "below"]
     header += ["above, below by two standard errors", "at worst", "Wilcoxon p over sets"]
     splits = sorted({len(one.ours) for one in found})
     return [

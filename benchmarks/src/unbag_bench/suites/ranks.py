@@ -79,7 +79,7 @@ class Comparison:
     gain : float
         Mean of the differences.
     above, level, below : int
-        Sets in which the method is above the other, level with it and below it.
+        Sets in which the method is above the other, equal to it and below it.
     p_value : float
         Of Wilcoxon's signed-rank test, corrected for the number of comparisons; not a number
         where there are too few sets.

@@ -54,7 +54,7 @@ def expected_contrasts(
     Under (CIBM) labels may depend on each other. The contrast is convex in the shares, so that the
     contrast of the true proportions is a lower bound, and n is not needed.
 
-    Bags of 8 at .45 and .55 look further apart than they are:
+    Bags of 8 at 0.45 and 0.55 look further apart than they are:
 
     >>> from unbag.paper.bounds.merged import expected_contrasts
     >>> expected_contrasts([0.45, 0.55], merge_size=1, bag_size=8).round(4)
@@ -341,7 +341,7 @@ def misordering_probability(
 
     Examples
     --------
-    The paper's example, where it is .26:
+    The paper's example, where it is 0.26:
 
     >>> from unbag.paper.bounds import misordering_probability
     >>> round(misordering_probability(0.45, 0.55, 8), 4)
@@ -386,7 +386,7 @@ def neighbour_condition(
     >>> import numpy as np
     >>> from unbag.paper.bounds.merged import neighbour_condition
     >>> found = neighbour_condition(np.linspace(0, 1, 2000), 0.3)
-    >>> round(found.share, 3), round(found.tau, 3)  # 1 − .7², and more to be sure
+    >>> round(found.share, 3), round(found.tau, 3)  # 1 − 0.7², and more to be sure
     (0.509, 0.548)
     """
     gamma = np.sort(check_proportions(proportions))

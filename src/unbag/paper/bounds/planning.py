@@ -52,7 +52,7 @@ def required_bags(
     proportions : (low, high) or array-like
         How the bags differ. Two numbers say between which true proportions are uniform, as in
         `unbag.datasets.make_bags`: labels are drawn, so that observed proportions vary more. Three
-        or more numbers are observed proportions of bags such as there will be.
+        or more numbers are observed proportions of bags like those you plan.
     standard_error : float
         That of the measure; the half width of a 95% interval is some two of these.
     measure : {"balanced_accuracy", "roc_auc"}, default="balanced_accuracy"
