@@ -73,7 +73,9 @@ def check_sets(
         high,
         sizes,
     )
-    return np.clip(low, 0, n), np.clip(high, 0, n)
+    # a noisy count that is known stays as it is: clipped ones are biased
+    known = low == high
+    return np.where(known, low, np.clip(low, 0, n)), np.where(known, high, np.clip(high, 0, n))
 
 
 def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
@@ -117,7 +119,8 @@ def _share_distribution(low: Floats, high: Floats, sizes: Any) -> tuple[Floats, 
 
     It has the largest likelihood, where the count of a bag is binomial given its share.
     """
-    table = np.stack([low, high, np.asarray(sizes, dtype=float)])
+    n = np.asarray(sizes, dtype=float)
+    table = np.stack([np.clip(low, 0.0, n), np.clip(high, 0.0, n), n])
     sets, own, number = np.unique(table, axis=1, return_inverse=True, return_counts=True)
     a, b, n = sets[..., None]
     inside = _tail(a, n) - _tail(b + 1.0, n)

@@ -181,7 +181,8 @@ def _misfits(table: BagPredictions, q: float, variance: float) -> tuple[float, f
     x, y = table.predicted / sizes, table.counts / sizes
     x, y = x - w @ x, y - w @ y
     xx, xy = max(w @ x**2, 1e-12), w @ (x * y)
-    yy = max(w @ (y**2 - noise), 0.1 * (w @ y**2), 1e-12)
+    # noise leaves proportions at least as different as predictions of them
+    yy = max(w @ (y**2 - noise), abs(xy), 1e-12)
     few = len(sizes) / (len(sizes) - 2.0)
     rising, falling = xy / xx, xy / yy
     error_rising = few * (w**2 * x**2) @ (y - rising * x) ** 2 / xx**2
