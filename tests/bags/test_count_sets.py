@@ -58,6 +58,13 @@ def test_shares_to_be_expected_follow_the_other_bags():
     assert shares[hidden].mean() == pytest.approx(mean, rel=0.03)
 
 
+def test_noisy_counts_that_are_known_stay_beyond_their_bags():
+    low, high = {1: -2, 2: 1, 3: 22}, {1: -2, 2: 9, 3: 22}
+    y = bag_target(np.repeat([1, 2, 3], 20), low=low, high=high, noise=2)
+    np.testing.assert_allclose(y["proportion"][[0, 40]], [-0.1, 1.1])
+    assert y[["low", "high"]][[0, 20]].tolist() == [(-2, -2), (1, 9)]
+
+
 def test_what_cannot_use_sets_says_so():
     y = bag_target(BAG, low=1, high=3)
     with pytest.raises(ValueError, match=r"sets.*LLPClassifier"):

@@ -676,7 +676,31 @@ ERRORS = {
         rows(list("ab")),
         pl.DataFrame({"key": ["a", "b"], "yes": [1, None]}),
         {"positives": "yes"},
-        r"must hold counts; it does not for bag 'b' \(missing\).$",
+        r"must hold counts; it does not for bag 'b' \(missing\); where counts are hidden, .*hidden='1-9'",
+    ),
+    "missing count as text": (
+        rows(list("ab")),
+        bags(yes=["1", "NA"]),
+        {"positives": "yes"},
+        r"row 2 holds 'NA'; where counts are hidden, .*hidden='1-9'",
+    ),
+    "hidden shares": (
+        rows(list("ab")),
+        bags(yes=[1, 1]),
+        {"proportion": "yes", "hidden": "1-9"},
+        "^hidden is about positives, not about proportion.$",
+    ),
+    "share of a set": (
+        rows(list("ab")),
+        bags(yes=["<10%", "50%"]),
+        {"proportion": "yes"},
+        "must hold numbers; row 1 holds '<10%'.$",
+    ),
+    "bins of rows in memory": (
+        rows(list("ab")),
+        bags(yes=[1, 1]),
+        {"positives": "yes", "bins": 8},
+        "^bins is for lazy frames",
     ),
     "share outside": (
         rows(MANY),
@@ -907,9 +931,10 @@ def test_columns_of_counts_are_the_names_of_the_classes():
     assert check_bag_target(y).class_names.tolist() == ["Ann", "Bob", "Cy"]
 
 
-def test_cells_that_name_sets_are_read_and_named():
+@pytest.mark.parametrize("missing", [None, np.nan, " ", "NA"])
+def test_cells_that_name_sets_are_read_and_named(missing):
     rows = pd.DataFrame({"day": [1] * 12 + [2] * 3 + [3] * 5, "x": range(20)})
-    days = pd.DataFrame({"day": [1, 2, 3], "late": ["<10", "2", None]})
+    days = pd.DataFrame({"day": [1, 2, 3], "late": ["<10", "2", missing]})
     with pytest.warns(UserWarning, match=r"2 of 3 counts in 'late' are sets.*'<10'.*missing"):
         _, y = bags_from_frame(rows, days, on="day", positives="late", hidden="1-9")
     assert y[["low", "high"]][[0, 12, 15]].tolist() == [(0, 9), (2, 2), (1, 5)]

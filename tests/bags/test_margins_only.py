@@ -51,6 +51,19 @@ def test_two_tables_several_outcomes_and_features_of_bags():
 
 
 @pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (["old", "old"], "'old' twice"),
+        (["old", "precinct"], "'precinct', which is not a group size"),
+        ("old", "two or more groups"),
+    ],
+)
+def test_groups_have_columns_of_their_own(members, message):
+    with pytest.raises(ValueError, match=message):
+        bags_from_margins(precincts(), on="precinct", members=members, positives="yes")
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"no": 5000}, r"'no', 'yes'.*0 \("),

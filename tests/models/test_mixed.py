@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
@@ -497,6 +498,28 @@ def test_counts_that_are_nearly_all_hidden_do_not_run_off(seed):
     model = LLPClassifier(kernel=None).fit(X, bag_target(bag, low=low, high=high))
     best = log_loss(labels, LogisticRegression(C=np.inf).fit(X, labels).predict_proba(X))
     assert log_loss(labels, model.predict_proba(X)) < best + 0.03
+
+
+def test_majorities_alone_are_not_taken_for_label_shift():
+    rng, n_bags, size = np.random.default_rng(0), 200, 100
+    bag, slopes = np.repeat(np.arange(n_bags), size), np.array([1.0, -0.7])
+    X = rng.normal(size=(len(bag), 2)) + 0.7 * rng.normal(size=(n_bags, 2))[bag]
+    most = np.bincount(bag, rng.random(len(bag)) < expit(X @ slopes), n_bags) >= size / 2
+    y = bag_target(bag, low=np.where(most, 50, 0)[bag], high=np.where(most, 100, 49)[bag])
+    model = LLPClassifier(kernel=None).fit(X, y)
+    precision = X.std(axis=0) ** 2 / model.terms_[0].standard_deviation ** 2
+
+    def loss(coef):
+        p = expit(coef[0] + X @ coef[1:]).reshape(n_bags, size).T
+        counts = np.eye(1, size + 1).T * np.ones(n_bags)
+        for own in p:
+            counts = counts * (1 - own) + np.roll(counts, 1, axis=0) * own
+        known = np.where(most, counts[50:].sum(axis=0), counts[:50].sum(axis=0))
+        return -np.log(known).sum() + 0.5 * precision @ coef[1:] ** 2
+
+    exact = minimize(loss, np.append(model.intercept_, model.coef_))
+    np.testing.assert_allclose(exact.x, np.append(model.intercept_, model.coef_), atol=0.01)
+    assert model.coef_[0] @ slopes / (slopes @ slopes) == pytest.approx(1.0, abs=0.3)
 
 
 @pytest.mark.parametrize("groupings", [False, True])

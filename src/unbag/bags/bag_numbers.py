@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from unbag._arrays import Floats
-from unbag.bags.count_sets import read_cells, read_set
+from unbag.bags.count_sets import is_missing, read_cells, read_set
 from unbag.bags.joining import JoinError, Match
 
 
@@ -28,7 +29,8 @@ class BagNumbers:
     def limits(self, names: list[str], hidden: str | None) -> tuple[Floats | None, tuple[str, ...]]:
         """Lowest and highest counts, if some cell names a set; and what such cells say."""
         columns = {name: self._table[name].to_list() for name in names}
-        if hidden is None and not any(read_set(cell) for own in columns.values() for cell in own):
+        cells_of_all = chain.from_iterable(columns.values())
+        if hidden is None and not any(read_set(cell) or is_missing(cell) for cell in cells_of_all):
             return None, ()
         found, notes = [], []
         for name, cells in columns.items():
@@ -105,6 +107,7 @@ def read_numbers(frame: nw.DataFrame[Any], name: str, may_be_percent: bool = Fal
             numeric[row] = float(plain) / unit
         if math.isnan(numeric[row]):
             hint = "; if these are proportions, {proportion}" if is_percent else ""
+            hint = "" if may_be_percent else hint
             raise JoinError(
                 "Column {column!r} of the {bags} must hold numbers; row {row} holds {value!r}"
                 f"{hint}.",

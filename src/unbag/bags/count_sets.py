@@ -27,6 +27,7 @@ _TEXT = re.compile(
     re.IGNORECASE,
 )
 _HIDDEN = {"*", "suppressed", "unknown", "hidden", "masked", "withheld"}
+_MISSING = {"", "na", "n/a", "nan", "null"}
 
 
 def check_sets(
@@ -73,7 +74,9 @@ def check_sets(
         high,
         sizes,
     )
-    return np.clip(low, 0, n), np.clip(high, 0, n)
+    # a noisy count that is known stays as it is: clipped ones are biased
+    known = low == high
+    return np.where(known, low, np.clip(low, 0, n)), np.where(known, high, np.clip(high, 0, n))
 
 
 def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
@@ -117,7 +120,8 @@ def _share_distribution(low: Floats, high: Floats, sizes: Any) -> tuple[Floats, 
 
     It has the largest likelihood, where the count of a bag is binomial given its share.
     """
-    table = np.stack([low, high, np.asarray(sizes, dtype=float)])
+    n = np.asarray(sizes, dtype=float)
+    table = np.stack([np.clip(low, 0.0, n), np.clip(high, 0.0, n), n])
     sets, own, number = np.unique(table, axis=1, return_inverse=True, return_counts=True)
     a, b, n = sets[..., None]
     inside = _tail(a, n) - _tail(b + 1.0, n)
@@ -191,6 +195,11 @@ def read_set(text: Any, hidden: tuple[float, float] | None = None) -> tuple[floa
     return limit + (sign == ">"), np.nan
 
 
+def is_missing(text: Any) -> bool:
+    """Whether a cell of text stands for a missing value."""
+    return isinstance(text, str) and text.strip().casefold() in _MISSING
+
+
 def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats, list[str]]:
     """Limits (n_cells, 2) of the counts of a column, and what its cells that name sets say.
 
@@ -203,7 +212,7 @@ def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats
         )
     found, kinds = np.empty((len(values), 2)), Counter[str]()
     for row, value in enumerate(values):
-        missing = value is None or value != value or (isinstance(value, str) and not value.strip())
+        missing = value is None or value != value or is_missing(value)
         limits = range_ if missing else read_set(value, range_)
         if limits is not None:
             kinds["missing" if missing else repr(value.strip())] += 1
@@ -217,7 +226,7 @@ def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats
             raise JoinError(
                 "Column {column!r} of the {bags} must hold counts, or sets of them such as '<10'; row "
                 "{row} holds {value!r}; {hidden}.",
-                {"column": name, "row": row + 1, "value": "" if missing else value},
+                {"column": name, "row": row + 1, "value": value if isinstance(value, str) else ""},
             )
     if not kinds:
         return found, []

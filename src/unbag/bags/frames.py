@@ -293,6 +293,8 @@ def match_tables(
         _check_columns(lazy, taken, "instances")
         fetched = collect_cells(lazy, taken, bins=bins, max_cells=max_cells)
         instances, multiplicity = fetched.frame, fetched.multiplicity
+    elif bins is not None:
+        raise ValueError("bins is for lazy frames, whose rows are grouped; these are in memory.")
     instance_table = _as_table(instances, "instances", "instances")
     bag_table = _as_table(aggregates, "aggregates", "bags")
     keys = as_column_names(on, "on")
@@ -302,6 +304,8 @@ def match_tables(
         raise ValueError(f"{given} must be one column name, or a list of one name per class.")
     if percent and positives is not None:
         raise ValueError("percent is about proportion, not about positives.")
+    if hidden is not None and positives is None:
+        raise ValueError("hidden is about positives, not about proportion.")
     _check_not_swapped(instance_table, bag_table, keys, columns)
     taken = [*keys, *(name for name in (labels, multiplicity) if name is not None)]
     _check_columns(instance_table, taken, "instances")

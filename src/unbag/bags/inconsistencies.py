@@ -99,7 +99,7 @@ def check_counts(
         likely = (
             "if these are proportions, {proportion}" if within else "if noise was added, {noise}"
         )
-        hint = f"; {likely}" if fraction.any() else ""
+        hint = f"; {likely}" if fraction.any() else "; {hidden}" if np.isnan(column).any() else ""
         sentence = f"Column {{column!r}} of the {{bags}} must hold counts; it does not for {{wrong}}{hint}."
         _refuse(wrong | fraction, column, match, sentence, name, "not a count")
     total = counts.sum(axis=1)

@@ -72,7 +72,7 @@ def bags_from_margins(
     array([0.9, 0.2])
     """
     keys = as_column_names(on, "on")
-    cells = make_cells(groups, keys, list(members), name, list(features))
+    cells = make_cells(groups, keys, members, name, list(features))
     known = groups if outcomes is None else outcomes
     return bags_from_frame(
         cells, known, on=on, positives=positives, multiplicity=MEMBERS, **options
@@ -80,10 +80,10 @@ def bags_from_margins(
 
 
 def make_cells(
-    table: Any, keys: list[str], members: list[str], name: str, features: Sequence[str] = ()
+    table: Any, keys: list[str], members: Sequence[str], name: str, features: Sequence[str] = ()
 ) -> Any:
     """A table with a row for each bag and group, and its number of members."""
-    frame = nw.from_native(table, eager_only=True)
+    frame, members = nw.from_native(table, eager_only=True), as_column_names(members, "members")
     absent = [column for column in (*keys, *members, *features) if column not in frame.columns]
     if absent:
         raise JoinError("The table of groups has no column {column!r}.", {"column": absent[0]})
@@ -92,6 +92,10 @@ def make_cells(
     kept = [*keys, *features]
     if {name, MEMBERS} & set(kept):
         raise ValueError(f"Columns may not be called {name!r} or {MEMBERS!r} in a table of groups.")
+    if set(members) & set(kept):
+        raise ValueError(
+            f"members names {min(set(members) & set(kept))!r}, which is not a group size."
+        )
     numbers = np.column_stack([read_numbers(frame, column) for column in members])
     wrong = np.argwhere(~((numbers >= 0) & (numbers == np.round(numbers))).T)
     if len(wrong):

@@ -130,8 +130,8 @@ def bag_target(
     ends: list[Floats] | None = None
     shares = None
     if is_set:
-        given = (_per_bag(end, codes, ids, "limits", True) for end in (low, high))
-        ends = list(np.broadcast_arrays(*given))
+        given = {"low": low, "high": high}.items()
+        ends = list(np.broadcast_arrays(*(_per_bag(v, codes, ids, n, True) for n, v in given)))
         ends = [end * _aligned(sizes, end) for end in ends] if limits == "shares" else ends
         deviation = _noise_per_bag(noise, np.zeros(len(ids)), codes, ids)
     elif counts is None:

@@ -2,7 +2,8 @@
 
 One table has 10⁸ rows of five columns and 1,000 bags, in a DuckDB file; the other is like a voter file,
 200,000 rows of ten demographic columns in 212 precincts, as Parquet. Measured are processor seconds, time
-and peak memory of ``unbag fit``, from the command to the model file.
+and peak memory of ``unbag fit``, from the command to the model file; and on 10⁶ rows of the first table,
+by how many standard errors 12 bins change the coefficients.
 """
 
 from __future__ import annotations
@@ -128,6 +129,9 @@ def measure(case: str, rows: int, bags: int) -> list[Row]:
             found = used(folder, "fit", *tables, "--group-rows", *model, "model.unbag")
             own = coefficients(folder / "model.unbag")
             return [found | {"slopes": {n: own[n] / true for n, true in SLOPES.items()}}]
+        if case == "bins":
+            write_warehouse(folder, rows, bags)
+            return compare_bins(folder, model)
         write_voters(folder, rows, bags)
         tables = ["voters.parquet", "votes.csv", "--bag", "precinct", "--positives", "yes"]
         found = [
@@ -139,16 +143,39 @@ def measure(case: str, rows: int, bags: int) -> list[Row]:
         return [found[0], found[1] | {"largest_difference": off}]
 
 
+def compare_bins(folder: Path, model: list[str]) -> list[Row]:
+    """Fit all rows, and groups by 12 bins; slopes and their standard errors as shares of true slopes."""
+    tables = ["all.duckdb", "sales.csv", "--bag", "region", "--positives", "sales"]
+    found = []
+    for n, more in enumerate(([], ["--group-rows", "--bins", "12"])):
+        row = used(folder, "fit", *tables, *more, *model, f"{n}.unbag")
+        own, sds = coefficients(folder / f"{n}.unbag"), standard_errors(folder / f"{n}.unbag")
+        slopes = {name: [own[name] / true, sds[name] / abs(true)] for name, true in SLOPES.items()}
+        found.append(row | {"slopes_and_errors": slopes})
+    return found
+
+
 def coefficients(path: Path) -> dict[str, Any]:
     """Coefficients of a saved model by their names."""
-    model = load_model(path).model
-    fitted = model[-1] if hasattr(model, "steps") else model
+    fitted = _fitted(path)
     return dict(zip(fitted.coef_names_, fitted.coef_[0].tolist(), strict=True))
+
+
+def standard_errors(path: Path) -> dict[str, float]:
+    """Standard errors of the coefficients of a saved model, from its summary."""
+    table = _fitted(path).summary()
+    return dict(zip(table.names, table.standard_errors[0].tolist(), strict=True))
+
+
+def _fitted(path: Path) -> Any:
+    model = load_model(path).model
+    return model[-1] if hasattr(model, "steps") else model
 
 
 def tasks(options: argparse.Namespace) -> Iterator[Task]:
     """Both tables."""
     yield {"case": "voter file", "rows": 200_000, "bags": 212}
+    yield {"case": "bins", "rows": 1_000_000, "bags": 1000}
     yield {"case": "DuckDB", "rows": options.rows, "bags": 1000}
 
 
@@ -171,6 +198,10 @@ def page(rows: list[Row]) -> list[str]:
         if "slopes" in row:
             shares = ", ".join(f"{name} {value:.3f}" for name, value in row["slopes"].items())
             found += ["", f"Coefficients as a share of the true ones: {shares}."]
+        if "slopes_and_errors" in row:
+            pairs = row["slopes_and_errors"].items()
+            shares = ", ".join(f"{name} {value:.3f} ± {sd:.3f}" for name, (value, sd) in pairs)
+            found += ["", f"Coefficients as a share of the true ones, ± one SE: {shares}."]
         if "largest_difference" in row:
             off = row["largest_difference"]
             found += ["", f"Coefficients of rows and of groups differ by {off:.1e} at most."]
