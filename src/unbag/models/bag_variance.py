@@ -24,8 +24,9 @@ is due to noise, so that noisy counts say that there is no effect, and counts by
 that follow covariate shift. Counts that are known as sets are intervals of a normal variable.
 
 Sets of counts have another likelihood under label shift (`unbag.bags.count_sets.CountWeights`). With the
-wrong one of the two slopes run away, so its weights count by the probability that all bags follow label
-shift, rather than covariate shift.
+wrong one of the two slopes run away, so its weights count by 2P − 1, with P the probability that all bags
+follow label shift, rather than covariate shift, if that is the more likely. It is found by the counts that
+are known: which counts are known depends on the counts, and this makes label shift less likely if anything.
 
 **Several classes.** The log-odds of one class against another vary by τ², so that those of a class
 against all K − 1 others vary by about τ²K/2(K − 1). The estimates of all classes are averaged.
@@ -37,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, log_ndtr
+from scipy.special import log_ndtr
 
 from unbag._arrays import Bools, Floats
 from unbag.defaults import LARGEST_BAG_EFFECT, MISFIT
@@ -100,7 +101,7 @@ class BagVariation(NamedTuple):
     effect : float
         τ² of random intercepts, times the proportion of bags that follow covariate shift.
     label_shift : float
-        Probability that all bags follow label shift; 0 where all counts are known.
+        How surely all bags follow label shift; 0 where all counts are known.
     """
 
     effect: float = 0.0
@@ -170,7 +171,9 @@ def _of_one_class(table: BagPredictions, before: float) -> BagVariation:
     error = 2.0 / max(information, _TINY) - 2.0 / max(without_noise, _TINY)
     variance = float(variances[0])
     variance = variance**3 / (variance**2 + max(float(error), 0.0) + _TINY**2)
-    by_labels = float(expit((log_density[1] - log_density[0]).sum()))
+    # 2P − 1, with P the probability of label shift, if it is more likely
+    evidence = (log_density[1] - log_density[0])[~table.is_set].sum()
+    by_labels = max(0.0, float(np.tanh(0.5 * evidence)))
     return BagVariation(variance * share, by_labels if table.is_set.any() else 0.0)
 
 
