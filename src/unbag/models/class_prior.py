@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.models.newton import Derivatives, Likelihood, Products
+from unbag.observations.count_likelihood import count_covariance
 
 
 class UniformPrior:
@@ -71,8 +72,9 @@ class UniformPrior:
 
 def with_class_prior(likelihood: Likelihood, bags: Bags) -> Likelihood:
     """The log-likelihood of bags, with the prior of their class shares where counts are noisy."""
-    if bags.noise is None:
+    covariance = count_covariance(bags)
+    if not covariance.any():
         return likelihood
-    q, noise = bags.class_shares, float((bags.class_share_deviations**2).sum())
-    sampling = float((q * (1.0 - q)).sum() / bags.sizes.sum())
-    return UniformPrior(likelihood, noise / (noise + sampling))
+    n, q = float(bags.sizes.sum()), bags.class_shares
+    noise, sampling = float(np.trace(covariance.sum(axis=0))), float((q * (1.0 - q)).sum())
+    return UniformPrior(likelihood, noise / (noise + n * sampling))

@@ -192,8 +192,7 @@ class DesignLikelihood:
             leverages = np.zeros(len(predicted))
             if covariance is not None:
                 leverages = self._design.bag_forms(slope * known.multiplicity, covariance)
-            limits = (count, count) if known.limits is None else known.limits.T
-            columns = (count, known.sizes, noise, predicted, variances, leverages, *limits)
+            columns = (count, known.sizes, noise, predicted, variances, leverages, known.is_set)
             found = (column[~known.labelled].astype(float) for column in columns)
             tables.append(BagPredictions(*found))
         return tables

@@ -173,11 +173,6 @@ class CountObservation:
         """Which bags have a count that is known as a set."""
         return self._known.is_set
 
-    @property
-    def limits(self) -> Floats | None:
-        """Least and largest count of each bag, if some are known as sets."""
-        return self._known.limits
-
     def with_label_shift(self, weight: float) -> CountObservation:
         """The same with weights of label shift for the counts in sets."""
         return (
