@@ -38,7 +38,7 @@ import numpy as np
 from unbag._arrays import Floats
 from unbag.defaults import LARGEST_BAG_EFFECT, MISFIT
 
-# A bag determines at most so much of its own prediction.
+# A bag determines at most this much of its own prediction.
 _MOST_LEVERAGE = 0.9
 
 

@@ -125,7 +125,7 @@ def is_trusted(name: str) -> bool:
 
 
 def foreign_types(payload: ZipFile) -> set[str]:
-    """Types in a file of skops that are not on the list, though skops trusts them.
+    """Types in a file of skops that are not on the list, though skops accepts them.
 
     What would be built, or read, more often than it is written is refused: a nest of lists that are there
     twice each is of exponential size.
