@@ -78,7 +78,7 @@ class MixedFeatures(TableTransformer):
         self.times_, self.texts_ = datetime_columns(X), text_columns(X)
         self.kinds_: list[str] = [column_type(as_pandas(X, name)) for name in self.numbers_]
         self.levels_ = [_common_levels(_levels(X, name)) for name in self.categories_]
-        self.periods_ = [DatetimeFeatures().fit(X[[name]]) for name in self.times_]
+        self.periods_ = [DatetimeFeatures().fit(_alone(X, name)) for name in self.times_]
         self.words_ = [TfidfText().fit(X[[name]]) for name in self.texts_]
         self.components_ = [
             _components(words.transform(X[[name]]))
@@ -91,7 +91,7 @@ class MixedFeatures(TableTransformer):
 
         columns = [finite_floats(X, *each) for each in zip(self.numbers_, self.kinds_, strict=True)]
         for name, periods in zip(self.times_, self.periods_, strict=True):
-            columns += list(periods.transform(X[[name]]).T)
+            columns += list(periods.transform(_alone(X, name)).T)
         for name, words, svd in zip(self.texts_, self.words_, self.components_, strict=True):
             if svd is not None:
                 columns += list(svd.transform(words.transform(X[[name]])).T)
@@ -110,6 +110,11 @@ class MixedFeatures(TableTransformer):
             n = 0 if svd is None else len(svd.components_)
             names += [f"{name} (text {i + 1})" for i in range(n)]
         return names + list(map(str, self.categories_))
+
+
+def _alone(X: Any, name: Any) -> Any:
+    """A column as a pandas frame: scikit-learn 1.6 does not read the names of others."""
+    return as_pandas(X, name).to_frame(name)
 
 
 def text_groups(names: list[str]) -> dict[str, list[int]]:
