@@ -30,8 +30,8 @@ KERNEL_LEFT_OUT = 1e-4
 MISFIT = 0.2
 """Relative error of slopes that counts as no evidence against either assumption, when bag effects are estimated. | effect_intervals"""
 
-LARGEST_BAG_EFFECT = 4.0
-"""Largest variance τ² of random intercepts: bags would range from nearly none to nearly all positive."""
+BAG_EFFECT_SD = 0.5
+"""Standard deviation of the half-normal prior of τ, that of random intercepts. With 1, classes that are far apart in 16 bags of 15 rows are taken for bag effects. | coverage"""
 
 EXACT_SIZE = 16
 """Bags of two classes with at most this many rows are summed exactly; for larger ones the gradient of the saddlepoint approximation errs by 4e-4 on average. | saddle_point"""

@@ -66,8 +66,8 @@ def test_blocks_add_up_to_the_likelihood_of_all_rows(problem, kept, threads, mon
     P = np.eye(theta.size) + 0.1
     for change in (
         lambda found: found,
-        lambda found: found.with_bag_effect(0.4),
-        lambda found: found.with_bag_effect(0.4).with_label_shift(0.5),
+        lambda found: found.with_bag_effects(np.full(found.n_bags, 0.4)),
+        lambda found: found.with_bag_effects(np.full(found.n_bags, 0.4)).with_label_shift(0.5),
     ):
         one, other = change(whole), change(cut)
         assert other.value(theta) == pytest.approx(one.value(theta), abs=1e-7)

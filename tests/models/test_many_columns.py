@@ -45,7 +45,7 @@ def test_products_are_those_of_the_matrix(n_classes, effect):
     term.fit(rows)
     observation = CountObservation(bags.reordered(order))
     design = Design([term], rows, bags.sizes)
-    likelihood = DesignLikelihood(design, observation).with_bag_effect(effect)
+    likelihood = DesignLikelihood(design, observation).with_bag_effects(effect)
     K = observation.n_outputs
     rng = np.random.default_rng(1)
     theta, directions = rng.normal(size=(K, 4)) * 0.3, rng.normal(size=(5, K, 4))

@@ -304,7 +304,7 @@ def test_random_intercepts_are_integrated_out(n, options):
     y = bag_target(np.zeros(n, dtype=int), counts=np.full(n, float(n // 3)), **options)
     plain = CountObservation(check_bag_target(y))
     scores, h = rng.normal(size=(1, n)), 1e-4
-    mixed = plain.with_bag_effect(0.3)
+    mixed = plain.with_bag_effects(0.3)
 
     def integrand(u):
         return np.exp(plain.value(scores + u) - 0.5 * u**2 / 0.3) / np.sqrt(2 * np.pi * 0.3)
@@ -314,7 +314,9 @@ def test_random_intercepts_are_integrated_out(n, options):
     moves = h * np.eye(n)[:, None]
     slopes = [(mixed.value(scores + m) - mixed.value(scores - m)) / (2 * h) for m in moves]
     np.testing.assert_allclose(residual[0], slopes, atol=2e-4)
-    assert plain.with_bag_effect(1e-9).value(scores) == pytest.approx(plain.value(scores), abs=1e-6)
+    assert plain.with_bag_effects(1e-9).value(scores) == pytest.approx(
+        plain.value(scores), abs=1e-6
+    )
 
 
 def test_random_intercepts_of_a_class_that_nobody_has_change_nothing():
@@ -324,7 +326,7 @@ def test_random_intercepts_of_a_class_that_nobody_has_change_nothing():
     count = rng.integers(1, size)
     counts = np.column_stack([size - count, count, np.zeros(5)])
     two, three = (
-        CountObservation(check_bag_target(y, accept=("multiplicity",))).with_bag_effect(0.6)
+        CountObservation(check_bag_target(y, accept=("multiplicity",))).with_bag_effects(0.6)
         for y in (
             bag_target(bag, counts=known[bag], multiplicity=several) for known in (count, counts)
         )
@@ -349,7 +351,7 @@ def test_gradient_with_random_intercepts_of_three_classes():
     counts = np.array([rng.multinomial(n, [0.2, 0.3, 0.5]) for n in np.bincount(bag, several)])
     y = bag_target(bag, counts=counts[bag], multiplicity=several)
     bags = check_bag_target(y, accept=("multiplicity",))
-    observation = CountObservation(bags).with_bag_effect(0.7)
+    observation = CountObservation(bags).with_bag_effects(0.7)
     scores, h = rng.normal(size=(3, 20)), 1e-5
     moves = h * np.eye(60).reshape(60, 3, 20)
     slopes = [observation.value(scores + m) - observation.value(scores - m) for m in moves]

@@ -142,7 +142,7 @@ def test_scores_of_any_size_and_multiplicities():
 def test_random_intercepts_make_value_and_gradient_consistent(effect):
     sizes = [12, 30, 60]
     bags = observed(sizes, [1, 1, 10], [9, 30, 19])
-    observation = CountObservation(bags).with_bag_effect(effect)
+    observation = CountObservation(bags).with_bag_effects(effect)
     scores = np.random.default_rng(6).normal(-1, 1, (1, sum(sizes)))
     _, residual = observation.value_and_residual(scores)
     for j in [0, 20, 80]:

@@ -123,7 +123,9 @@ class DistributedLikelihood:
 
     def __init__(self, parts: Partitions, n_bags: int, keep: bool) -> None:
         self._parts = parts.keep() if keep else parts
-        self.n_bags, self._keep, self._bag_effect = n_bags, keep, 0.0
+        self.n_bags, self._keep = n_bags, keep
+        self._ends = np.cumsum([n or 0 for n in self._parts.gather(_n_bags_of)])[:-1]
+        self._with_effects = self._beside(np.zeros(n_bags))
 
     def value(self, theta: Floats) -> float:
         """ℓ(θ)."""
@@ -143,15 +145,22 @@ class DistributedLikelihood:
 
     def products(self, theta: Floats) -> Products:
         """Products with H at θ, without a matrix."""
-        parts = self._parts.map(_products, self._bag_effect, share(theta))
+        parts = self._with_effects.map(_products, share(theta))
         kept = parts.keep() if self._keep else parts
         return lambda directions: kept.reduce(_times, sum, directions)
 
-    def with_bag_effect(self, variance: float) -> DistributedLikelihood:
-        """The same with random intercepts of a variance."""
+    def with_bag_effects(self, variances: Floats) -> DistributedLikelihood:
+        """The same with random intercepts of variances, one for each bag."""
         other = copy(self)
-        other._bag_effect = variance
+        other._with_effects = self._beside(variances)
         return other
+
+    def _beside(self, variances: Floats) -> Partitions:
+        """Partitions, and the variances of the bags of each."""
+        pieces = np.split(variances, self._ends)
+        return Partitions(
+            [(*item, own) for item, own in zip(self._parts.items, pieces, strict=True)]
+        )
 
     def with_label_shift(self, weight: float) -> DistributedLikelihood:  # noqa: ARG002
         """Sets of counts have the likelihood of covariate shift."""
@@ -162,11 +171,15 @@ class DistributedLikelihood:
         return self._sum(Moments.join, "score_moments", theta, list(columns))
 
     def _sum(self, join: Callable[[list[Any]], Any], method: str, *inputs: Any) -> Any:
-        return self._parts.reduce(_evaluate, join, method, self._bag_effect, *inputs)
+        return self._with_effects.reduce(_evaluate, join, method, *inputs)
 
 
-def _products(part: PartLikelihood, bag_effect: float, theta: Floats) -> Products:
-    return part.of_bags.with_bag_effect(bag_effect).products(theta)
+def _n_bags_of(part: PartLikelihood) -> int:
+    return part.of_bags.n_bags
+
+
+def _products(part: PartLikelihood, bag_effects: Floats, theta: Floats) -> Products:
+    return part.of_bags.with_bag_effects(bag_effects).products(theta)
 
 
 def _times(products: Products, directions: Floats) -> Floats:
@@ -194,5 +207,5 @@ def _take(
     return where[chosen], encoder.encode(check(take_rows(part.X, chosen)))
 
 
-def _evaluate(part: PartLikelihood, method: str, bag_effect: float, *inputs: Any) -> Any:
-    return getattr(part.of_bags.with_bag_effect(bag_effect), method)(*inputs)
+def _evaluate(part: PartLikelihood, bag_effects: Floats, method: str, *inputs: Any) -> Any:
+    return getattr(part.of_bags.with_bag_effects(bag_effects), method)(*inputs)

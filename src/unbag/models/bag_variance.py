@@ -1,29 +1,30 @@
-"""The variance τ² of a random intercept per bag, estimated under both assumptions about bags.
+"""The variance τ² of a random intercept per bag, where bags may follow either assumption.
 
 Under covariate shift bags may differ by more than their rows say: log-odds of bag b are f + u_b with
 u_b ~ N(0, τ²). Under label shift they never do, but sums over bags of predictions are off as well,
-in a known way: E[Σp | K_b] is linear in K_b for any f. So with V_b = Σ_j v_j, the class prior q, N_b
-the variance of the noise of the count and D_b = Σp − n_b q, gaps are modelled as
+in a known way. Let V_b = Σ_j p_j(1 − p_j), D_b = Σ_j p_j − n_b q with q the mean of all p_j, N_b the
+variance of the noise of the count, s = 1 − Σ_b V_b / (N q(1 − q)) the separation of the classes by f,
+and C_b the variance of K_b − n_b q over bags. Then gaps are a mixture of two regressions,
 
-    K_b − Σp = a V_b + d D_b + r_b,    Var r_b = (1 + max(d, 0)) V_b + N_b + τ² V_b² + ω² D_b².
+    K_b − Σ_j p_j = a V_b + (r_b − 1) D_b + δ r_b D_b + e_b,
+    Var e_b = r_b V_b + N_b + τ² V_b² + ω² r_b² D_b²,
 
-The slope d, which is free, takes up what label shift does; the variance ω² of a random slope, what
-it does to some of the bags only. τ² and ω² are found by restricted maximum likelihood with the
-leverage that the bags had in the fit of f. τ² is shrunk to τ⁶/(τ⁴ + e²) by the part e² of its squared
-standard error that is due to noise, so that noisy counts say that there is no effect. It counts by
-the posterior probability of covariate shift, by two slopes between mean predictions x_b and
-proportions y_b of bags:
+    covariate shift:  r_b = 1,
+    label shift:      r_b = C_b / (s C_b + V_b),
 
-    covariate shift:  the slope of y on x is 1,
-    label shift:      the slope of x on y is s = 1 − Σ_b V_b / (N q(1 − q)),
+the latter from a normal K_b and Σ_j p_j with mean n_b q + s(K_b − n_b q) and variance s V_b. In random
+bags C_b = n_b q(1 − q), and both are the same. The proportion of bags that follow covariate shift is
+that of maximum likelihood, from none to all. Since f is never quite right, slopes may be off by δ in
+common, with a standard deviation of a fifth, and by random slopes of variance ω² between bags.
 
-each compared with its standard error and a relative misfit of f of a fifth, so that very many bags
-do not decide by what a linear model is a little wrong about. Where both hold (random bags) the
-probability is a half, and τ² is zero anyway; where neither does, τ² counts for less.
+All is found by expectation–maximisation, τ² and ω² by restricted maximum likelihood with the leverage
+that the bags had in the fit of f. τ has a half-normal prior, which keeps a dozen bags, or counts that
+are mostly noise, from large effects. Each bag has τ² times its probability of covariate shift.
 
-Sets of counts have another likelihood under label shift (`unbag.bags.count_sets.CountWeights`). With
-the wrong one of the two, slopes run away, so that its weights count by the probability of label
-shift, times how surely the slope of covariate shift is not 1.
+Sets of counts have another likelihood under label shift (`unbag.bags.count_sets.CountWeights`). With the
+wrong one of the two slopes run away, so its weights count by 2P − 1, with P the probability that all bags
+follow label shift rather than covariate shift, if that is the more likely. It is found by the counts that
+are known: which counts are known depends on the counts, and this makes label shift less likely if anything.
 
 **Several classes.** The log-odds of one class against another vary by τ², so that those of a class
 against all K − 1 others vary by about τ²K/2(K − 1). The estimates of all classes are averaged.
@@ -34,15 +35,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from unbag._arrays import Floats
-from unbag.defaults import LARGEST_BAG_EFFECT, MISFIT
+from unbag.defaults import BAG_EFFECT_SD, MISFIT
 
 # A bag determines at most this much of its own prediction.
 _MOST_LEVERAGE = 0.9
 
-
 _MOST_STEPS = 200
+
+# A variance τ² that hardly matters.
+_SMALL = 0.05
+
+_TINY = 1e-12
+
+# Log odds of one bag beyond which more do not matter.
+_MOST_EVIDENCE = 30.0
 
 
 class BagPredictions(NamedTuple):
@@ -80,85 +89,77 @@ class BagVariation(NamedTuple):
 
     Attributes
     ----------
-    effect : float
-        τ² of random intercepts, times the posterior probability of covariate shift.
+    effects : ndarray of shape (n_bags,)
+        τ² of the random intercept of each bag, times its probability of covariate shift.
     label_shift : float
-        How much the weights of label shift count in sets; 0 where all counts are known.
+        How surely all bags follow label shift; 0 where all counts are known.
     """
 
-    effect: float = 0.0
+    effects: Floats
     label_shift: float = 0.0
 
 
-def estimate_bag_variance(tables: list[BagPredictions], before: float) -> BagVariation:
+def estimate_bag_variance(tables: list[BagPredictions], before: Floats, tol: float) -> BagVariation:
     """How bags differ, by what is known and predicted of each.
 
     Parameters
     ----------
     tables : list of BagPredictions
         Of the second of two classes, or of each class.
-    before : float
-        An earlier estimate, at which leverages are taken.
+    before : ndarray of shape (n_bags,)
+        Earlier estimates, at which leverages are taken.
+    tol : float
+        Relative change of the estimates at which they have settled.
     """
     K = len(tables)
     if K == 1:
-        return _of_one_class(tables[0], before)
+        return _of_one_class(tables[0], before, tol)
     against_others = 0.5 * K / (K - 1)
-    found = [_of_one_class(table, against_others * before).effect for table in tables]
-    weights = [max(float(table.variances.sum()), 1e-12) for table in tables]
-    return BagVariation(float(np.average(found, weights=weights)) / against_others)
+    found = [_of_one_class(table, against_others * before, tol).effects for table in tables]
+    weights = [max(float(table.variances.sum()), _TINY) for table in tables]
+    return BagVariation(np.average(found, axis=0, weights=weights) / against_others)
 
 
-def _of_one_class(table: BagPredictions, before: float) -> BagVariation:
-    n_bags = len(table.sizes)
-    if n_bags < 4:
-        return BagVariation()
-    q = float(np.clip(table.counts.sum() / table.sizes.sum(), 1e-6, 1 - 1e-6))
-    variance = _restricted_maximum_likelihood(table, q, before)
-    by_covariates, by_labels = _misfits(table, q, variance)
-    odds = np.exp(np.clip(0.5 * (by_covariates - by_labels), -50.0, 50.0))
-    # where neither fits, as with bags of both kinds, the dispersion takes the rest
-    fits = np.exp(-0.5 * by_covariates)
-    shift = (1.0 - fits) * odds / (1.0 + odds) if table.sets.any() else 0.0
-    return BagVariation(float(variance * fits / (1.0 + odds)), float(shift))
-
-
-def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: float) -> float:
-    """τ²; with the random slope's ω² as the second of two variances."""
-    V, noise = table.variances, table.noise
-    gap = table.counts - table.predicted
-    A = np.column_stack([V, table.predicted - table.sizes * q])
-    own = np.minimum(table.leverages / np.maximum(V + noise + before * V**2, 1e-12), _MOST_LEVERAGE)
-    variances, slope = np.array([before, 0.0]), 0.0
+def _of_one_class(table: BagPredictions, before: Floats, tol: float) -> BagVariation:
+    if len(table.sizes) < 4:
+        return BagVariation(np.zeros(len(table.sizes)))
+    n, V, noise = table.sizes, table.variances, table.noise
+    q = float(np.clip(table.predicted.sum() / n.sum(), 1e-6, 1 - 1e-6))
+    separation = float(np.clip(1.0 - V.sum() / (n.sum() * q * (1.0 - q)), 1e-3, 0.999))
+    D, gap, by_chance = table.predicted - n * q, table.counts - table.predicted, n * q * (1.0 - q)
+    in_fit = table.leverages / np.maximum(V + noise + before * V**2, _TINY)
+    # of counts, beyond what labels drawn at random would have
+    beyond, pairs = ((table.counts - n * q) ** 2 - noise - by_chance).sum(), n * (n - 1.0)
+    C = by_chance + max(float(beyond) / max(float(pairs.sum()), _TINY), 0.0) * pairs
+    # of covariate shift and of label shift
+    rise = np.stack([np.ones_like(V), C / (separation * C + V)])
+    slopes, rest = rise * D, gap - (rise - 1.0) * D
+    squares = np.stack([np.broadcast_to(V**2, rise.shape), slopes**2])
+    share, level, misfit, variances = 0.5, 0.0, 0.0, np.array([_SMALL, MISFIT**2])
     for _ in range(_MOST_STEPS):
-        beyond = A**2 @ variances
-        w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + noise + beyond, 1e-12)
-        normal = (A * w[:, None]).T @ A
-        inverse = np.linalg.inv(normal + 1e-10 * np.trace(normal) * np.eye(2))
-        coef = inverse @ (A.T @ (w * gap))
-        residual = gap - A @ coef
-        leverage = np.minimum(np.einsum("bi,ij,bj->b", A, inverse, A) * w + own, _MOST_LEVERAGE)
-        score = (A**2).T @ (w**2 * residual**2 - w * (1.0 - leverage))
-        information = _information(A, w, leverage)
-        found = np.clip(
-            variances + _scoring_step(variances, score, information), 0.0, LARGEST_BAG_EFFECT
-        )
-        settled = np.all(np.abs(found - variances) < 1e-4 * found + 1e-9)
-        settled &= abs(coef[1] - slope) < 1e-4
-        variances, slope = found, float(coef[1])
-        if settled:
+        total = np.maximum(rise * V + noise + np.tensordot(variances, squares, 1), _TINY)
+        residual = rest - level * V - misfit * slopes
+        log_density = -0.5 * (np.log(total) + residual**2 / total)
+        evidence = log_density[0] - log_density[1]
+        last = np.array([share, *variances])
+        share, member = _shares(evidence)
+        w = member / total
+        level, misfit, covariance = _regression(w, V, slopes, rest)
+        residual = rest - level * V - misfit * slopes
+        leverage = np.minimum(_leverages(covariance, V, slopes) * w + in_fit, _MOST_LEVERAGE)
+        excess = residual**2 / total - 1.0 + leverage
+        score = (squares * w * excess).sum(axis=(1, 2))
+        score[0] -= BAG_EFFECT_SD**-2.0
+        known = w * (1.0 - leverage) / total
+        information = np.einsum("icb,jcb,cb->ij", squares, squares, known)
+        variances = np.maximum(variances + _scoring_step(variances, score, information), 0.0)
+        moved = np.abs(np.array([share, *variances]) - last).max()
+        if moved < tol * (variances[0] + _SMALL):
             break
-    # shrunk by what noise adds to its squared standard error
-    variance = float(variances[0])
-    w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + beyond, 1e-12)
-    without_noise = _information(A, w, leverage)[0, 0]
-    error = 2.0 / max(information[0, 0], 1e-12) - 2.0 / max(without_noise, 1e-12)
-    return variance**3 / (variance**2 + max(error, 0.0) + 1e-300)
-
-
-def _information(A: Floats, w: Floats, leverage: Floats) -> Floats:
-    """Twice the expected information of the variances that the squares of A are multiplied by."""
-    return (A**2 * (w**2 * (1.0 - leverage))[:, None]).T @ A**2
+    by_labels = 0.0
+    if table.sets.any():
+        by_labels = max(0.0, float(np.tanh(-0.5 * evidence[table.sets == 0].sum())))
+    return BagVariation(variances[0] * member[0], by_labels)
 
 
 def _scoring_step(variances: Floats, score: Floats, information: Floats) -> Floats:
@@ -171,22 +172,34 @@ def _scoring_step(variances: Floats, score: Floats, information: Floats) -> Floa
     return step
 
 
-def _misfits(table: BagPredictions, q: float, variance: float) -> tuple[float, float]:
-    """Squared differences of both slopes from what they should be, in standard errors."""
-    sizes, V = table.sizes, table.variances
-    separation = np.clip(1.0 - V.sum() / (sizes.sum() * q * (1.0 - q)), 1e-3, 0.999)
-    noise = table.noise / sizes**2
-    w = 1.0 / np.maximum(V / sizes**2 + noise + variance * (V / sizes) ** 2, 1e-12)
-    w = w / w.sum()
-    x, y = table.predicted / sizes, table.counts / sizes
-    x, y = x - w @ x, y - w @ y
-    xx, xy = max(w @ x**2, 1e-12), w @ (x * y)
-    # noise leaves proportions at least as different as predictions of them
-    yy = max(w @ (y**2 - noise), abs(xy), 1e-12)
-    few = len(sizes) / (len(sizes) - 2.0)
-    rising, falling = xy / xx, xy / yy
-    error_rising = few * (w**2 * x**2) @ (y - rising * x) ** 2 / xx**2
-    error_falling = few * (w**2 * y**2) @ (x - falling * y) ** 2 / yy**2
-    by_covariates = (rising - 1.0) ** 2 / (error_rising + MISFIT**2)
-    by_labels = (falling - separation) ** 2 / (error_falling + (MISFIT * separation) ** 2)
-    return float(by_covariates), float(by_labels)
+def _shares(evidence: Floats) -> tuple[float, Floats]:
+    """Proportion π of bags that follow covariate shift, and the probabilities of each bag.
+
+    π maximises Σ log(π e^evidence + 1 − π), from 0 to 1.
+    """
+    odds = np.exp(np.clip(evidence, -_MOST_EVIDENCE, _MOST_EVIDENCE))
+
+    def slope(share: float) -> float:
+        return float(((odds - 1.0) / (1.0 + share * (odds - 1.0))).sum())
+
+    if slope(0.0) <= 0:
+        share = 0.0
+    else:
+        share = 1.0 if slope(1.0) >= 0 else float(brentq(slope, 0.0, 1.0, xtol=1e-12))
+    of_covariates = share * odds / (share * odds + 1.0 - share)
+    return share, np.stack([of_covariates, 1.0 - of_covariates])
+
+
+def _regression(w: Floats, V: Floats, slopes: Floats, rest: Floats) -> tuple[float, float, Floats]:
+    """Level and relative misfit, with the prior of the latter, and their covariance."""
+    across = float((w * V * slopes).sum())
+    squares = (w * V**2).sum() * (1.0 + 1e-9) + _TINY, (w * slopes**2).sum() + MISFIT**-2.0
+    covariance = np.linalg.inv(np.array([[squares[0], across], [across, squares[1]]]))
+    level, misfit = covariance @ [(w * V * rest).sum(), (w * slopes * rest).sum()]
+    return float(level), float(misfit), covariance
+
+
+def _leverages(covariance: Floats, V: Floats, slopes: Floats) -> Floats:
+    """Variance of the fitted gap of each bag by either regression, (2, n_bags)."""
+    across = 2.0 * covariance[0, 1] * V * slopes
+    return covariance[0, 0] * V**2 + across + covariance[1, 1] * slopes**2

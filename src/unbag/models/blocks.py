@@ -119,10 +119,13 @@ class BlockLikelihood:
         found = list(self._each("row_information", theta))
         return lambda directions: sum(self._each("times", directions, own=found))
 
-    def with_bag_effect(self, variance: float) -> BlockLikelihood:
-        """The same with random intercepts of a variance."""
-        own = variance if self._has_effects else 0.0
-        return self._with(lambda observation: observation.with_bag_effect(own))
+    def with_bag_effects(self, variances: Floats) -> BlockLikelihood:
+        """The same with random intercepts of variances, one for each bag."""
+        if not self._has_effects:
+            return self
+        ends = np.cumsum([own.observation.n_bags_aggregated for own in self._blocks])[:-1]
+        pieces = iter(np.split(variances, ends))
+        return self._with(lambda observation: observation.with_bag_effects(next(pieces)))
 
     def with_label_shift(self, weight: float) -> BlockLikelihood:
         """The same with weights of label shift for counts that are known as sets."""

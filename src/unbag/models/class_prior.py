@@ -61,9 +61,9 @@ class UniformPrior:
 
         return whole
 
-    def with_bag_effect(self, variance: float) -> UniformPrior:
-        """The same with random intercepts of a variance."""
-        return UniformPrior(self._likelihood.with_bag_effect(variance), self._weight)
+    def with_bag_effects(self, variances: Floats) -> UniformPrior:
+        """The same with random intercepts of variances, one for each bag."""
+        return UniformPrior(self._likelihood.with_bag_effects(variances), self._weight)
 
     def with_label_shift(self, weight: float) -> UniformPrior:
         """The same with weights of label shift for counts that are known as sets."""

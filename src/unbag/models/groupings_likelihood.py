@@ -71,7 +71,7 @@ class GroupingsLikelihood:
         """There are no bags that are independent of each other."""
         return []
 
-    def with_bag_effect(self, variance: float) -> GroupingsLikelihood:  # noqa: ARG002
+    def with_bag_effects(self, variances: Floats) -> GroupingsLikelihood:  # noqa: ARG002
         """Cells of several groupings have no effects."""
         return self
 

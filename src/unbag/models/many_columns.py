@@ -88,8 +88,8 @@ def maximise_by_products(
         As there; derivatives of the marginal likelihood are as exact as random signs allow, which
         are the same in each step.
     """
-    effect, shape = bag_effect or 0.0, theta.shape
-    likelihood = likelihood.with_bag_effect(effect)
+    effects, shape = np.full(likelihood.n_bags, bag_effect or 0.0), theta.shape
+    likelihood = likelihood.with_bag_effects(effects)
     if label_shift:
         likelihood = likelihood.with_label_shift(label_shift)
     at = likelihood.derivatives(theta, False)
@@ -112,22 +112,23 @@ def maximise_by_products(
         log_det = float(krylov.form(np.log1p)[1:].mean()) - 2.0 * float(np.log(scale[S == 0]).sum())
         posterior = Posterior(np.empty((0, 0)), edf, log_det)
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
-        change = turn = 0.0
+        rise, change, turn = 0.0, np.zeros_like(effects), 0.0
         if bag_effect is None:
             tables = likelihood.bag_tables(theta, None)
             if tables:
-                found = estimate_bag_variance(tables, effect)
-                change, turn = found.effect - effect, found.label_shift - label_shift
-        moved = max(shift, abs(change) / (effect + SMALL_EFFECT), abs(turn))
+                found = estimate_bag_variance(tables, effects, 0.01 * tol)
+                change, turn = found.effects - effects, found.label_shift - label_shift
+                rise = np.abs(change).max() / (effects.mean() + SMALL_EFFECT)
+        moved = max(shift, rise, abs(turn))
         if gain < 2 * tol**2 and moved < 5 * tol:
             converged = True
             break
         if n_iter == max_iter:
             break
         n_iter += 1
-        if abs(change) > tol * (effect + SMALL_EFFECT):
-            effect += change if n_iter < max_iter // 4 else 0.5 * change
-            likelihood = likelihood.with_bag_effect(effect)
+        if rise > tol:
+            effects = effects + (change if n_iter < max_iter // 4 else 0.5 * change)
+            likelihood = likelihood.with_bag_effects(effects)
             at = at._replace(value=likelihood.value(theta))
         if abs(turn) > tol:
             label_shift += turn if n_iter < max_iter // 4 else 0.5 * turn
@@ -144,7 +145,7 @@ def maximise_by_products(
         covariance=None,
         components=components,
         dispersion=1.0,
-        bag_effect=effect,
+        bag_effects=effects,
         label_shift=label_shift,
         n_informative_bags=float(likelihood.n_bags),
         log_marginal_likelihood=at.value - penalty - 0.5 * posterior.log_determinant,

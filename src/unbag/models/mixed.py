@@ -152,8 +152,8 @@ class LLPClassifier(LogOddsClassifier):
     dispersion_ : float
         Dispersion φ: the variance of the scores of bags over that expected by the model; at least 1.
     bag_effect_ : float
-        Variance τ² of the random intercepts of bags; with several classes, of the log-odds of one class
-        against another.
+        Variance τ² of the random intercepts of bags, on average over bags; with several classes, of the
+        log-odds of one class against another.
     function_ : FittedFunction
         The fitted function: its encoder, its terms and their coefficients.
     classes_ : ndarray of shape (n_classes,)
@@ -468,7 +468,7 @@ class LLPClassifier(LogOddsClassifier):
     def _store(self, fit: MixedFit, likelihood: Likelihood) -> None:
         self._theta, self.covariance_ = fit.theta, fit.covariance
         self.n_informative_bags_ = fit.n_informative_bags
-        self.dispersion_, self.bag_effect_ = float(fit.dispersion), float(fit.bag_effect)
+        self.dispersion_, self.bag_effect_ = float(fit.dispersion), fit.bag_effect
         self._label_shift = float(fit.label_shift)
         self.log_marginal_likelihood_ = fit.log_marginal_likelihood
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -94,8 +94,8 @@ class Likelihood(Protocol):
         """The same with weights of label shift for counts that are known as sets."""
         ...
 
-    def with_bag_effect(self, variance: float) -> Likelihood:
-        """The same with random intercepts of a variance."""
+    def with_bag_effects(self, variances: Floats) -> Likelihood:
+        """The same with random intercepts of variances, one for each bag."""
         ...
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
@@ -197,9 +197,9 @@ class DesignLikelihood:
             tables.append(BagPredictions(*found))
         return tables
 
-    def with_bag_effect(self, variance: float) -> DesignLikelihood:
-        """The same with random intercepts of a variance."""
-        other = self._observation.with_bag_effect(variance)
+    def with_bag_effects(self, variances: Floats) -> DesignLikelihood:
+        """The same with random intercepts of variances, one for each bag."""
+        other = self._observation.with_bag_effects(variances)
         return DesignLikelihood(self._design, other, self._offset)
 
     def with_label_shift(self, weight: float) -> DesignLikelihood:
@@ -232,8 +232,10 @@ class MixedFit:
         Of the coefficients, by H/φ.
     covariance : ndarray, optional
         Of the posterior, with the uncertainty of the variances; not of very many columns.
-    dispersion, bag_effect, label_shift : float
-        φ, τ² and the weight of label shift in sets of counts.
+    dispersion, label_shift : float
+        φ, and the weight of label shift in sets of counts.
+    bag_effects : ndarray of shape (n_bags,)
+        τ² of each bag.
     n_informative_bags : float
         Number of equally weighted bags that carry as much information.
     """
@@ -243,12 +245,17 @@ class MixedFit:
     covariance: Floats | None
     components: VarianceComponents
     dispersion: float
-    bag_effect: float
+    bag_effects: Floats
     label_shift: float
     n_informative_bags: float
     log_marginal_likelihood: float
     n_iter: int
     converged: bool
+
+    @property
+    def bag_effect(self) -> float:
+        """The mean of τ² over bags."""
+        return _mean(self.bag_effects)
 
 
 def maximise(
@@ -281,9 +288,9 @@ def maximise(
     max_iter : int
     """
     min_iter = _FIRST_STEPS if bag_effect is None else 0
-    phi, effect, shape = 1.0, bag_effect or 0.0, theta.shape
+    phi, effects, shape = 1.0, np.full(likelihood.n_bags, bag_effect or 0.0), theta.shape
     by_effect, by_phi, by_shift = _Damping(), _Damping(), _Damping()
-    likelihood = likelihood.with_bag_effect(effect)
+    likelihood = likelihood.with_bag_effects(effects)
     if label_shift:
         likelihood = likelihood.with_label_shift(label_shift)
     at = likelihood.derivatives(theta)
@@ -297,21 +304,21 @@ def maximise(
         gain = float(slope @ step)
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
         settled = gain < 2 * tol**2 and shift < tol
-        found, found_effect, found_shift = phi, effect, label_shift
+        found, found_effects, found_shift = phi, effects, label_shift
         if bag_effect is None and n_iter >= _FIRST_STEPS and (fresh or settled):
             found = estimate_dispersion(likelihood, theta, H, S)
             tables = likelihood.bag_tables(theta, posterior.covariance / phi)
             if tables:
-                found_effect, found_shift = estimate_bag_variance(tables, effect)
+                found_effects, found_shift = estimate_bag_variance(tables, effects, 0.01 * tol)
         change, stretch = (
-            by_effect.towards(found_effect - effect),
+            by_effect.towards(found_effects - effects),
             by_phi.towards(np.log(found / phi)),
         )
-        if abs(change) < 0.1 * tol * (effect + SMALL_EFFECT):
-            change = 0.0
+        rise = np.abs(change).max(initial=0.0) / (_mean(effects) + SMALL_EFFECT)
+        rise = 0.0 if rise < 0.1 * tol else rise
         turn = by_shift.towards(found_shift - label_shift)
         turn = 0.0 if abs(turn) < tol else turn
-        moved = max(abs(stretch), abs(change) / (effect + SMALL_EFFECT), abs(turn))
+        moved = max(abs(stretch), rise, abs(turn))
         if settled and moved < tol and n_iter >= min_iter:
             converged = True
             break
@@ -321,10 +328,10 @@ def maximise(
         # as far as the surface is that of the last information, this is used again
         gone = (theta - seen).ravel() + step
         stale = float(gone @ H @ gone) > _STALE * phi or turn != 0.0
-        stale = stale or abs(change) > _STALE * (effect + SMALL_EFFECT)
-        if change:
-            effect += change
-            likelihood = likelihood.with_bag_effect(effect)
+        stale = stale or rise > _STALE
+        if rise:
+            effects = effects + change
+            likelihood = likelihood.with_bag_effects(effects)
             at = at._replace(value=likelihood.value(theta))
         if turn:
             label_shift += turn
@@ -347,9 +354,9 @@ def maximise(
         covariance=components.corrected_covariance(theta, posterior),
         components=components,
         dispersion=phi,
-        bag_effect=effect,
+        bag_effects=effects,
         label_shift=label_shift,
-        n_informative_bags=count_informative_bags(likelihood, theta, H, posterior, effect),
+        n_informative_bags=count_informative_bags(likelihood, theta, H, posterior, effects),
         log_marginal_likelihood=_dispersed(likelihood, theta, at.value, phi)
         - penalty
         - 0.5 * posterior.log_determinant,
@@ -381,17 +388,22 @@ def warn_of_convergence(max_iter: int) -> None:
     )
 
 
+def _mean(effects: Floats) -> float:
+    return float(effects.sum()) / max(len(effects), 1)
+
+
 class _Damping:
-    """Shortens changes of an estimate that goes to and fro."""
+    """Shortens changes of estimates that go to and fro."""
 
     def __init__(self) -> None:
-        self._share, self._last = 1.0, 0.0
+        self._share, self._last = 1.0, np.zeros(1)
 
-    def towards(self, change: float) -> float:
+    def towards(self, change: Any) -> Any:
         """As much of a change as is made at once."""
-        if change * self._last < 0:
+        if np.sum(change * self._last) < 0:
             self._share *= 0.5
-        self._last = change or self._last
+        if np.any(change):
+            self._last = change
         return self._share * change
 
 
@@ -463,12 +475,13 @@ def estimate_dispersion(likelihood: Likelihood, theta: Floats, H: Floats, S: Flo
 
 
 def count_informative_bags(
-    likelihood: Likelihood, theta: Floats, H: Floats, posterior: Posterior, effect: float
+    likelihood: Likelihood, theta: Floats, H: Floats, posterior: Posterior, effects: Floats
 ) -> float:
-    """(Σ I_b)²/Σ I_b², with I_b = g_bᵀPg_b/(V_b + N_b + τ²V_b²) what bag b says of coefficients.
+    """(Σ I_b)²/Σ I_b², with I_b = g_bᵀPg_b/T_b what bag b says of coefficients, T_b = V_b + N_b + τ²V_b².
 
-    The constants are profiled out of g_b; of several classes I_b is a sum over them. Infinite where
-    the posterior is not that of bags.
+    Less Σ I_b r_b, as many degrees of freedom as coefficients take from the share r_b = τ²V_b²/T_b of the
+    variance that is estimated. The constants are profiled out of g_b; of several classes I_b is a sum
+    over them. Infinite where the posterior is not that of bags.
     """
     constants = np.arange(len(theta)) * theta.shape[1]
     profile = np.eye(len(H))
@@ -476,13 +489,14 @@ def count_informative_bags(
     tables = likelihood.bag_tables(theta, profile.T @ posterior.covariance @ profile)
     if not tables:
         return np.inf
-    says = np.zeros(len(tables[0].sizes))
+    says, taken = np.zeros(len(tables[0].sizes)), 0.0
     for table in tables:
-        V = table.variances
-        says += np.maximum(table.leverages, 0.0) / np.maximum(
-            V + table.noise + effect * V**2, 1e-12
-        )
-    return float(says.sum() ** 2 / max((says**2).sum(), 1e-300))
+        by_effects = effects * table.variances**2
+        total = np.maximum(table.variances + table.noise + by_effects, 1e-12)
+        own = np.maximum(table.leverages, 0.0) / total
+        says += own
+        taken += float((own * by_effects / total).sum())
+    return float(says.sum() ** 2 / max((says**2).sum(), 1e-300)) - taken
 
 
 def _regular(H: Floats | None, shape: tuple[int, int]) -> Floats:

@@ -238,7 +238,7 @@ def robust_errors(f: FittedFunction, fit: Any, likelihood: Any) -> Floats | None
     """Standard errors by the sandwich PJP, with P the posterior covariance and J of bags."""
     if fit.covariance is None:
         return None
-    likelihood = likelihood.with_bag_effect(fit.bag_effect)
+    likelihood = likelihood.with_bag_effects(fit.bag_effects)
     if fit.label_shift:
         likelihood = likelihood.with_label_shift(fit.label_shift)
     J = likelihood.bag_products(fit.theta) / fit.dispersion**2

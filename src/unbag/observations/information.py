@@ -115,7 +115,7 @@ class CountObservation:
     rows of known label are bags of one row. ``n_outputs`` is 1 for two classes, with the log-odds of
     the second as scores, else the number of classes. Of each bag, ``counts`` are those of the last
     class and ``noise`` the variances of their noise; where a count is a set, what is to be expected and
-    about how wide it is. ``n_bags_aggregated`` leaves out rows of known label, and ``bag_effect`` is τ².
+    about how wide it is. ``n_bags_aggregated`` leaves out rows of known label, and ``bag_effects`` are τ².
 
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
@@ -139,7 +139,7 @@ class CountObservation:
         self.lengths = bags.lengths
         self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
         self.class_counts = bags.counts.T
-        self.bag_effect = 0.0
+        self.bag_effects = np.zeros(bags.n_bags)
         self.n_bags_aggregated = int((~bags.labelled).sum())
         self._bags = WeighedBags(bags, covariance, EXACT_SIZE)
         self._sets: SetObservation | None = None
@@ -157,10 +157,15 @@ class CountObservation:
         self._noise = covariance
         self._known = bags
 
-    def with_bag_effect(self, variance: float) -> CountObservation:
-        """The same with random intercepts of a variance τ²; of several classes, if counts are exact."""
+    def with_bag_effects(self, variances: Floats) -> CountObservation:
+        """The same with random intercepts of variances τ², of all bags but rows of known label.
+
+        Of several classes, if counts are exact.
+        """
         other = copy(self)
-        other.bag_effect = variance if self.has_bag_effects else 0.0
+        other.bag_effects = np.zeros(len(self.sizes))
+        if self.has_bag_effects:
+            other.bag_effects[~self.labelled] = variances
         return other
 
     @property
@@ -186,7 +191,7 @@ class CountObservation:
         if self._sets is None:
             return self
         other = CountObservation(replace(self._known, count_weights=weights))
-        other.bag_effect, other._plain_sets = self.bag_effect, self._plain_sets
+        other.bag_effects, other._plain_sets = self.bag_effects, self._plain_sets
         return other
 
     def value(self, scores: Floats) -> float:
@@ -214,7 +219,7 @@ class CountObservation:
         """The same with one instance of each row, as if it were a row."""
         number = self.multiplicity
         given = self._of_two_classes if self.n_outputs == 1 else self._of_several_classes
-        if self.bag_effect == 0:
+        if not self.bag_effects.any():
             return given(scores, residual / number)
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
@@ -259,13 +264,13 @@ class CountObservation:
     @property
     def _precision(self) -> Floats:
         """1/τ² of each bag, of several classes twice that; rows of known label have no effect."""
-        own = self.bag_effect if self.n_outputs == 1 else 0.5 * self.bag_effect
-        return np.where(self.labelled, 1.0 / _TINY, 1.0 / max(own, _TINY))
+        own = self.bag_effects if self.n_outputs == 1 else 0.5 * self.bag_effects
+        return 1.0 / np.maximum(own, _TINY)
 
     def _intercepts(self, scores: Floats) -> Floats:
         """û of each bag: (n_outputs, n_bags)."""
         rows, precision = self._segments, self._precision
-        if self.bag_effect == 0:
+        if not self.bag_effects.any():
             return np.zeros((1, len(self.sizes)))
         if self.n_outputs > 1:
             return self._intercepts_of_classes(scores)
@@ -308,7 +313,7 @@ class CountObservation:
         self, shifted: Floats, u: Floats, gradient: bool = True
     ) -> tuple[float, Floats]:
         """û²/2τ² + ½ log(1 + τ²V_û) of all bags, and the derivative of the latter by the scores."""
-        if self.bag_effect == 0:
+        if not self.bag_effects.any():
             return 0.0, np.zeros((1, 1))
         if self.n_outputs > 1:
             return self._penalty_of_classes(shifted, u, gradient)
