@@ -6,7 +6,7 @@ import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -58,6 +58,18 @@ def test_scores_are_those_of_each_fold_in_its_place():
         model = LLPClassifier(kernel=None).fit(DATA.X[train], DATA.y[train])
         np.testing.assert_allclose(scores[test], model.decision_function(DATA.X[test]))
         assert (fold[test] == number).all()
+
+
+def test_folds_of_a_fitted_pipeline_keep_its_features_and_terms():
+    settings = {"n_landmarks": 20}
+    whole = make_pipeline(StandardScaler(), LLPClassifier(**settings)).fit(DATA.X, DATA.y)
+    found = cross_fit(whole, DATA.X, DATA.y, cv=3)
+    fresh = cross_fit(clone(whole), DATA.X, DATA.y, cv=3)
+    assert np.corrcoef(found.scores, fresh.scores)[0, 1] > 0.99
+    for number, (train, test) in enumerate(BagKFold(3).split(DATA.X, DATA.y)):
+        model = whole[-1].refit(whole[0].transform(DATA.X[train]), DATA.y[train])
+        expected = model.decision_function(whole[0].transform(DATA.X[test]))
+        np.testing.assert_array_equal(found.parts[number].scores, expected)
 
 
 def test_evaluation_holds_what_single_estimates_give():

@@ -5,6 +5,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.special import expit, softmax
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
@@ -78,6 +79,30 @@ def test_gradient_and_information_of_coefficients():
     np.testing.assert_allclose(at.gradient[0], gradient, rtol=1e-5)
     H = np.array([(down.gradient - up.gradient)[0] / (2 * h) for up, down in ends])
     assert np.linalg.norm(at.information - H, 2) < 0.02 * np.linalg.norm(H, 2)
+
+
+@pytest.mark.parametrize("effect", ["auto", 0.1])
+def test_training_again_leaves_nothing_of_the_counts_of_its_start(effect):
+    X, y, _ = covariate_shift(np.random.default_rng(4), 60, 20)
+    rng = np.random.default_rng(5)
+    others = bag_target(y["bag"], counts=rng.permutation(np.arange(60) // 4)[y["bag"]])
+    model = LLPClassifier(n_landmarks=20, bag_effect=effect, tol=1e-4)
+    starts = [clone(model).fit(X, each) for each in (y, others)]
+    some = y["bag"] < 50
+    one, other = (start.refit(X[some], y[some]) for start in starts)
+    scores = one.decision_function(X)
+    np.testing.assert_allclose(other.decision_function(X), scores, atol=0.01)
+    np.testing.assert_allclose(other.covariance_, one.covariance_, atol=5e-3)
+    differences = [start.decision_function(X) - scores for start in starts]
+    assert 0.03 < differences[0].std() < 0.3 < differences[1].std()
+
+
+def test_training_again_with_other_classes_starts_anew():
+    rng = np.random.default_rng(6)
+    X, labels = rng.normal(size=(90, 2)), np.arange(90) % 3
+    model = LLPClassifier(kernel=None).fit(X[labels < 2], labels[labels < 2])
+    expected = LLPClassifier(kernel=None).fit(X, labels)
+    np.testing.assert_array_equal(model.refit(X, labels).coef_, expected.coef_)
 
 
 def test_marginal_likelihood_is_the_integral():

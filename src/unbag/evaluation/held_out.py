@@ -69,12 +69,14 @@ class OutOfFold:
 def cross_fit(
     estimator: Any, X: Any, y: Any, *, cv: Any = 5, n_jobs: int | None = None, verbose: int = 0
 ) -> OutOfFold:
-    """Score every bag by a clone of the estimator that was trained without it.
+    """Score every bag by a model that was trained without it.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        It is cloned for every fold.
+        It is cloned for every fold. If an `LLPClassifier` is fitted already, models of the folds keep its
+        terms, and a pipeline the features before it: these depend on no counts. They start from its
+        coefficients, and take a fraction of the time.
     X : array, sparse matrix or data frame with n_instances rows
         The instances.
     y : structured array from `unbag.bag_target`, or plain labels

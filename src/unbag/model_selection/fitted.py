@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from unbag._arrays import Floats
 
@@ -15,6 +17,18 @@ def last_step(model: Any) -> Any:
     """Give the model at the end of a pipeline, or the model itself."""
     steps = getattr(model, "steps", None)
     return steps[-1][1] if steps else model
+
+
+def train_again(model: Any, X: Any, y: Any) -> Any:
+    """Train on other bags: a fitted model with `refit` keeps its features, of others a clone is fitted."""
+    last = last_step(model)
+    if not hasattr(last, "refit") or not hasattr(last, "classes_"):
+        return clone(model).fit(X, y)
+    if last is model:
+        return model.refit(X, y)
+    again = copy(model)
+    again.steps = [*model.steps[:-1], (model.steps[-1][0], last.refit(model[:-1].transform(X), y))]
+    return again
 
 
 def check_gives_probabilities(model: Any) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit
 from sklearn.utils import _safe_indexing, check_random_state
 
@@ -25,6 +24,7 @@ from unbag._checks import check_count, check_inside
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
+from unbag.model_selection.fitted import train_again
 
 
 class _WholeBags(BaseCrossValidator):
@@ -272,7 +272,7 @@ def map_folds(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[list[Any], Ints]:
-    """Give ``function(model, X)`` of every fold, by a clone that was trained on the others, and folds."""
+    """Give ``function(model, X)`` of every fold, by one that was trained on the others, and folds."""
     held = check_cv(cv, X, y)
     cut_by_folds(check_bag_target(y), held)
     check_held_once(held)
@@ -287,5 +287,5 @@ def _fit_and_call(
     estimator: Any, X: Any, y: Any, out: Bools, function: Callable[[Any, Any], Any]
 ) -> Any:
     train, test = np.flatnonzero(~out), np.flatnonzero(out)
-    model = clone(estimator).fit(_safe_indexing(X, train), y[train])
+    model = train_again(estimator, _safe_indexing(X, train), y[train])
     return function(model, _safe_indexing(X, test))

@@ -77,6 +77,7 @@ def maximise_by_products(
     *,
     bag_effect: float | None = None,
     label_shift: float = 0.0,
+    start: tuple[float, float, float] | None = None,
     tol: float = 1e-2,
     max_iter: int = 100,
 ) -> MixedFit:
@@ -84,11 +85,12 @@ def maximise_by_products(
 
     Parameters
     ----------
-    likelihood, theta, components, bag_effect, tol, max_iter
+    likelihood, theta, components, bag_effect, label_shift, start, tol, max_iter
         As there; derivatives of the marginal likelihood are as exact as random signs allow, which
         are the same in each step.
     """
-    effects, shape = np.full(likelihood.n_bags, bag_effect or 0.0), theta.shape
+    _, effect, label_shift = start or (1.0, bag_effect or 0.0, label_shift)
+    effects, shape = np.full(likelihood.n_bags, effect), theta.shape
     likelihood = likelihood.with_bag_effects(effects)
     if label_shift:
         likelihood = likelihood.with_label_shift(label_shift)

@@ -56,7 +56,7 @@ from unbag.terms.make import make_terms
 from unbag.weights import check_contrast
 
 # Rows that predictions are made for at the same time.
-_BLOCK = 2**14
+_BLOCK = 2**11
 
 # Of a class that no bag holds, where the fit starts.
 _LEAST_SHARE = 1e-6
@@ -234,9 +234,44 @@ class LLPClassifier(LogOddsClassifier):
         """
         if grouping_names(y) is not None:
             return self._fit_groupings(X, y)
+        return self._fit(X, y)
+
+    def refit(self, X: Any, y: Any) -> Self:
+        """Train a copy of the fitted model on other bags, with its terms and from its coefficients.
+
+        What the terms are, such as landmarks of the kernel, depends on no counts: models of the folds
+        of a cross-validation can share it, and need fewer iterations.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, with the columns that the model is fitted to.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions.
+
+        Returns
+        -------
+        model : estimator
+            The copy.
+
+        Examples
+        --------
+        >>> from unbag import LLPClassifier
+        >>> from unbag.datasets import make_gaussian_bags
+        >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+        >>> model = LLPClassifier().fit(data.X, data.y)
+        >>> model.refit(data.X[:1800], data.y[:1800]).n_iter_ < model.n_iter_
+        True
+        """
+        check_is_fitted(self)
+        return copy(self)._fit(X, y, self)
+
+    def _fit(self, X: Any, y: Any, start: LLPClassifier | None = None) -> Self:
         read = partial(check_bag_target, accept=ANYTHING)
         X, bags = self._check_both(X, y, read, check_contrast)
-        encoder = TableEncoder().fit(X)
+        if start is not None and not np.array_equal(start.classes_, self.classes_):
+            start = None
+        encoder = TableEncoder().fit(X) if start is None else start._encoder
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
@@ -245,7 +280,7 @@ class LLPClassifier(LogOddsClassifier):
             design = DeviceDesign(terms, rows, bags.lengths, self.device)
             return with_class_prior(DesignLikelihood(design, CountObservation(bags)), bags)
 
-        self._train(encoder, rows, likelihood_of)
+        self._train(encoder, rows, likelihood_of, start)
         return self
 
     def _fit_groupings(self, X: Any, y: Any) -> Self:
@@ -271,27 +306,39 @@ class LLPClassifier(LogOddsClassifier):
         encoder: TableEncoder,
         rows: TrainingRows,
         likelihood_of: Callable[[list[Term]], Likelihood],
+        start: LLPClassifier | None = None,
     ) -> None:
         self._encoder = encoder
-        if self.kernel is not None:
-            check_choice(self.kernel, ("auto", "rbf"), "kernel")
-        n_landmarks = 0 if self.kernel is None else self.n_landmarks
-        self._terms = make_terms(encoder, rows, self.groups, n_landmarks, self.random_state)
+        if start is None:
+            self._make_terms(encoder, rows)
         self._columns, n_columns = layout(self._terms)
         likelihood = likelihood_of(self._terms)
-        start = np.zeros((self._n_outputs, n_columns))
-        prior = log_prior(np.maximum(self.empirical_prior_, _LEAST_SHARE))
-        start[:, 0] = prior if len(prior) == 1 else prior - prior.mean()
-        solve = maximise if start.size <= MOST_COEFFICIENTS else maximise_by_products
+        components, variation = self._components((self._n_outputs, n_columns)), None
+        if start is None:
+            theta = np.zeros((self._n_outputs, n_columns))
+            prior = log_prior(np.maximum(self.empirical_prior_, _LEAST_SHARE))
+            theta[:, 0] = prior if len(prior) == 1 else prior - prior.mean()
+        else:
+            theta, variances = start._theta, [one.standard_deviation**2 for one in start.terms_]
+            components = replace(components, variances=np.array(variances))
+            variation = start.dispersion_, start.bag_effect_, start._label_shift
+        solve = maximise if theta.size <= MOST_COEFFICIENTS else maximise_by_products
         fit = solve(
             likelihood,
-            start,
-            self._components(start.shape),
+            theta,
+            components,
             bag_effect=None if self.bag_effect == "auto" else float(self.bag_effect),
+            start=variation,
             tol=self.tol,
             max_iter=self.max_iter,
         )
         self._store(fit, likelihood)
+
+    def _make_terms(self, encoder: TableEncoder, rows: TrainingRows) -> None:
+        if self.kernel is not None:
+            check_choice(self.kernel, ("auto", "rbf"), "kernel")
+        n_landmarks = 0 if self.kernel is None else self.n_landmarks
+        self._terms = make_terms(encoder, rows, self.groups, n_landmarks, self.random_state)
 
     @property
     def function_(self) -> FittedFunction:

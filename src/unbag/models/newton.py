@@ -29,9 +29,12 @@ _ARMIJO = 1e-4
 
 _MOST_HALVINGS = 30
 
-# Steps before bag effects are fitted, and a variance of theirs that hardly matters.
-_FIRST_STEPS = 3
+# Gain of a step below which bag effects are fitted, and a variance of theirs that hardly matters.
+_SMALL_GAIN = 10.0
 SMALL_EFFECT = 0.01
+
+# Least and largest part of a change of τ², φ or the weight of label shift that is made at once.
+_SHARES = (0.25, 2.0)
 
 # Squared distance, in posterior standard deviations, within which information is used again.
 _STALE = 0.05
@@ -265,6 +268,7 @@ def maximise(
     *,
     bag_effect: float | None = None,
     label_shift: float = 0.0,
+    start: tuple[float, float, float] | None = None,
     tol: float = 1e-2,
     max_iter: int = 100,
 ) -> MixedFit:
@@ -282,14 +286,16 @@ def maximise(
         estimated.
     label_shift : float
         Weight of label shift in sets of counts; estimated where ``bag_effect`` is.
+    start : tuple of float, optional
+        φ, τ² and the weight of label shift of an earlier fit.
     tol : float
         Converged when a Newton step would raise the penalised log-likelihood by less than tol²,
         and derivatives of the marginal likelihood by log σ² are smaller than tol.
     max_iter : int
     """
-    min_iter = _FIRST_STEPS if bag_effect is None else 0
-    phi, effects, shape = 1.0, np.full(likelihood.n_bags, bag_effect or 0.0), theta.shape
-    by_effect, by_phi, by_shift = _Damping(), _Damping(), _Damping()
+    phi, effect, label_shift = start or (1.0, bag_effect or 0.0, label_shift)
+    effects, shape = np.full(likelihood.n_bags, effect), theta.shape
+    secants = _Secant(), _Secant(), _Secant()
     likelihood = likelihood.with_bag_effects(effects)
     if label_shift:
         likelihood = likelihood.with_label_shift(label_shift)
@@ -305,21 +311,17 @@ def maximise(
         shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
         settled = gain < 2 * tol**2 and shift < tol
         found, found_effects, found_shift = phi, effects, label_shift
-        if bag_effect is None and n_iter >= _FIRST_STEPS and (fresh or settled):
+        if bag_effect is None and gain < _SMALL_GAIN and (fresh or settled):
             found = estimate_dispersion(likelihood, theta, H, S)
             tables = likelihood.bag_tables(theta, posterior.covariance / phi)
             if tables:
                 found_effects, found_shift = estimate_bag_variance(tables, effects, 0.01 * tol)
-        change, stretch = (
-            by_effect.towards(found_effects - effects),
-            by_phi.towards(np.log(found / phi)),
-        )
-        rise = np.abs(change).max(initial=0.0) / (_mean(effects) + SMALL_EFFECT)
-        rise = 0.0 if rise < 0.1 * tol else rise
-        turn = by_shift.towards(found_shift - label_shift)
-        turn = 0.0 if abs(turn) < tol else turn
-        moved = max(abs(stretch), rise, abs(turn))
-        if settled and moved < tol and n_iter >= min_iter:
+        off = found_effects - effects, np.log(found / phi), found_shift - label_shift
+        rise = np.abs(off[0]).max(initial=0.0) / (_mean(effects) + SMALL_EFFECT)
+        moved = max(rise, abs(off[1]), abs(off[2]))
+        change, stretch, turn = (one.towards(own) for one, own in zip(secants, off, strict=True))
+        turn = 0.0 if abs(off[2]) < tol else turn
+        if settled and moved < tol:
             converged = True
             break
         if n_iter == max_iter:
@@ -329,12 +331,12 @@ def maximise(
         gone = (theta - seen).ravel() + step
         stale = float(gone @ H @ gone) > _STALE * phi or turn != 0.0
         stale = stale or rise > _STALE
-        if rise:
-            effects = effects + change
+        if rise >= 0.1 * tol:
+            effects = np.maximum(effects + change, 0.0)
             likelihood = likelihood.with_bag_effects(effects)
             at = at._replace(value=likelihood.value(theta))
         if turn:
-            label_shift += turn
+            label_shift = float(np.clip(label_shift + turn, 0.0, 1.0))
             likelihood = likelihood.with_label_shift(label_shift)
             at = likelihood.derivatives(theta, False)
             step = posterior.covariance @ (at.gradient.ravel() / phi - S * theta.ravel())
@@ -344,7 +346,7 @@ def maximise(
         if fresh:
             H, seen = _regular(at.information, shape), theta
         components = components.updated(theta, posterior)
-        phi *= np.exp(stretch)
+        phi = max(phi * np.exp(stretch), 1.0)
     if not converged:
         warn_of_convergence(max_iter)
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
@@ -392,19 +394,22 @@ def _mean(effects: Floats) -> float:
     return float(effects.sum()) / max(len(effects), 1)
 
 
-class _Damping:
-    """Shortens changes of estimates that go to and fro."""
+class _Secant:
+    """Steps of estimates to where they change no more, by their last change and step."""
 
     def __init__(self) -> None:
-        self._share, self._last = 1.0, np.zeros(1)
+        self._change, self._step = np.zeros(1), np.zeros(1)
 
     def towards(self, change: Any) -> Any:
-        """As much of a change as is made at once."""
-        if np.sum(change * self._last) < 0:
-            self._share *= 0.5
-        if np.any(change):
-            self._last = change
-        return self._share * change
+        """How far to go at once: less where changes go to and fro, more where they are alike."""
+        if not np.any(change):
+            return change
+        bent, share = self._change - change, 1.0
+        along = float(np.sum(bent * self._step))
+        if along > 0:
+            share = float(np.clip(along / np.sum(bent**2), *_SHARES))
+        self._change, self._step = change, share * change
+        return self._step
 
 
 def line_search(

@@ -27,6 +27,9 @@ from unbag.terms.encoding import EncodedRows, Moments
 # Sums over bags of sparse columns are sparse matrices while at most this many are not zero.
 _DENSE = 0.1
 
+# Entries of weighed rows that fit the cache of a processor.
+_CACHE = 2**17
+
 # Dense columns are kept while they take at most this many bytes.
 MOST_KEPT = 1.5e9
 
@@ -70,6 +73,9 @@ class Design:
         sparse = [term.matrix(rows) for term in terms if term.is_sparse]
         self._sparse = csr_array(hstack(sparse, format="csr")) if sparse else None
         self._blocks = list(_cut(sizes, max(256, self._block_entries // self._n_dense)))
+        self._sparse_blocks = [
+            None if self._sparse is None else self._sparse[block.rows] for block in self._blocks
+        ]
         self._kept: Floats | None = None
         if self.n_rows * self._n_dense * 8 <= self._most_kept:
             kept = np.empty((self.n_rows, self._n_dense))
@@ -186,8 +192,7 @@ class Design:
 
     def _parts(self, i: int) -> tuple[Floats, Any]:
         """Dense and sparse columns of the rows of block i."""
-        rows = self._blocks[i].rows
-        return self._of(rows), None if self._sparse is None else self._sparse[rows]
+        return self._of(self._blocks[i].rows), self._sparse_blocks[i]
 
     def _of(self, rows: slice) -> Floats:
         return self._compute(rows) if self._kept is None else self._kept[rows]
@@ -240,16 +245,20 @@ def _cut(sizes: Any, length: int) -> Iterator[_Block]:
 
 def _cross(A: Floats, C: Any, w: Floats) -> Floats:
     """[A C]ᵀ diag(w) [A C]."""
-    dense = np.zeros((A.shape[1],) * 2)
-    root = np.sqrt(np.abs(w))
-    for chosen, sign in ((w > 0, 1.0), (w < 0, -1.0)):
-        # a product of a matrix with itself takes half the time
-        own = root[chosen, None] * A[chosen]
-        dense += sign * (own.T @ own)
+    n_dense = A.shape[1]
+    dense, root = np.zeros((n_dense, n_dense)), np.sqrt(np.abs(w))
+    length = max(_CACHE // n_dense, n_dense)
+    for sign in (1.0, -1.0):
+        chosen = np.flatnonzero(sign * w > 0)
+        for start in range(0, len(chosen), length):
+            piece = chosen[start : start + length]
+            own = A.take(piece, axis=0)
+            own *= root[piece, None]
+            # a product of a matrix with itself takes half the time
+            dense += sign * (own.T @ own)
     if C is None:
         return dense
     weighed = w[:, None] * A
-    n_dense = A.shape[1]
     found = np.empty((n_dense + C.shape[1],) * 2)
     found[:n_dense, :n_dense] = dense
     found[n_dense:, :n_dense] = C.T @ weighed
