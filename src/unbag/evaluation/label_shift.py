@@ -9,6 +9,7 @@ Of text and categories, every value that is not rare is a column of zeros and on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -98,17 +99,22 @@ class LabelShiftTest:
         return f"{sentence} Bags that stand out, the worst first: {named}."
 
     def __str__(self) -> str:
-        worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
         lines = [line for text in (self.summary, *self.notes) for line in wrapped(text)]
-        for columns, rows in ((self.features, worst), (self.bags, slice(_LISTED))):
-            cells = [
-                [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values[rows])]
-                for name, values in columns.items()
-            ]
-            lines += ["", *aligned(list(zip(*cells, strict=True)), ">")]
-        return "\n".join(lines)
+        worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
+        features = {name: values[worst] for name, values in self.features.items()}
+        bags = {name: values[:_LISTED] for name, values in self.bags.items()}
+        return "\n".join([*lines, "", *lines_of(features), "", *lines_of(bags)])
 
     __repr__ = __str__
+
+
+def lines_of(columns: Mapping[str, NDArray[Any]]) -> list[str]:
+    """A table as lines of text, the names of its columns first."""
+    cells = [
+        [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values)]
+        for name, values in columns.items()
+    ]
+    return aligned(list(zip(*cells, strict=True)), ">")
 
 
 def label_shift_test(

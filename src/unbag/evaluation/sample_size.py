@@ -41,8 +41,9 @@ from scipy.special import ndtri
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame
-from unbag._text import aligned, capital, counted, listing, rough, wrapped
+from unbag._text import capital, counted, listing, rough, wrapped
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.evaluation.label_shift import lines_of
 from unbag.weights import decontamination_weights, precision
 
 # Bags printed.
@@ -75,15 +76,9 @@ class EffectiveSampleSize:
     def __str__(self) -> str:
         words = [self.summary, *([self.warning] if self.warning else [])]
         lines = [line for text in words for line in wrapped(text)]
-        cells = [
-            [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in column[:_LISTED_BAGS])]
-            for name, column in (
-                self.by_bag
-                | {"share": np.array([_percent(v) for v in self.by_bag["share"][:_LISTED_BAGS]])}
-            ).items()
-        ]
-        table = aligned(list(zip(*cells, strict=True)), ">")
-        return "\n".join([*lines, "", "The most informative bags:", *table])
+        bags = {name: column[:_LISTED_BAGS] for name, column in self.by_bag.items()}
+        bags["share"] = np.array([_percent(share) for share in bags["share"]])
+        return "\n".join([*lines, "", "The most informative bags:", *lines_of(bags)])
 
     __repr__ = __str__
 
