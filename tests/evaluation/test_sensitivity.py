@@ -17,7 +17,6 @@ from unbag.evaluation.sensitivity import (
     SORTED,
     HeldOutLogOdds,
     estimates_by_slope,
-    fit_odds_curve,
 )
 from unbag.evaluation.uncertainty import Uncertainty
 
@@ -222,22 +221,6 @@ def test_bag_effects_correlated_with_scores_make_the_curve_too_steep():
     kappas = held_out.sensitivity_slopes()
     wide = estimates_by_slope(held_out, kappas, measures, Uncertainty())["auc"]
     assert wide.low < roc_auc_score(labels, rows[:, 0]) < wide.high
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_curve_does_not_depend_on_the_size_of_blocks(n_classes, monkeypatch):
-    data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=n_classes, random_state=0)
-    odds = np.random.default_rng(0).normal(size=(500, n_classes))
-    bags = check_bag_target(data.y)
-    whole = fit_odds_curve(bags, odds.T)
-    monkeypatch.setattr("unbag.evaluation.sensitivity._BLOCK", 7)
-    in_blocks = fit_odds_curve(bags, odds.T)
-    np.testing.assert_allclose(
-        [in_blocks.slope, in_blocks.error, in_blocks.effect],
-        [whole.slope, whole.error, whole.effect],
-        rtol=1e-8,
-        atol=1e-12,
-    )
 
 
 def test_few_bags_determine_no_slope():

@@ -11,13 +11,12 @@ from unbag.evaluation.drift import make_monitoring_reference
 from unbag.evaluation.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.identification import identification_bounds
-from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
 from unbag.evaluation.label_shift import label_shift_test
+from unbag.evaluation.labelled import required_labels, sample_rows_to_label
 from unbag.evaluation.monitoring import monitor
-from unbag.evaluation.permutation_importance import bag_permutation_importance
 from unbag.evaluation.results import Evaluation
 from unbag.evaluation.sample_size import effective_sample_size
-from unbag.evaluation.scorers import SCORERS
+from unbag.evaluation.scorers import SCORERS, bag_permutation_importance
 from unbag.evaluation.uncertainty import Estimate
 
 __all__ = [

@@ -148,10 +148,7 @@ class BagEffect:
 
 
 def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
-    """Estimate the variance of bag effects from held-out probabilities: (n_classes, n_instances).
-
-    They are at the overall class prior, by models that were trained without the row's bag.
-    """
+    """Estimate it from held-out probabilities (n_classes, n_instances) at the overall class prior."""
     p = np.asarray(probabilities)
     return effect_of_means(bags, bags.means(p).T, bags.means(p * (1 - p)).T)
 
@@ -180,7 +177,6 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
         return weights, float(weights @ both / max(weights @ along, _ROUNDING))
 
     def squares(slope: float) -> Floats:
-        """d_b."""
         return np.asarray(((apart - slope * explained) ** 2).sum(axis=1))
 
     variance, slope = 0.0, 1.0

@@ -56,6 +56,10 @@ _SIGNAL = 1.645
 
 Reason = tuple[VerdictName, str]
 
+_FLAT = (
+    "Proportions differ between bags, but scores do not differ with them: bags cannot show how well "
+    "scores separate the classes."
+)
 _CORRELATED = "Counts cannot show whether such effects are correlated with the scores."
 _PERFECTLY = (
     "Counts cannot rule out effects that follow the bag means of scores or columns; the sensitivity "
@@ -86,7 +90,7 @@ def check_scores(y: Any, scores: Floats) -> Check:
     """Test the distribution of the scores; of several classes, of each column of them."""
     classes = check_bag_target(y).class_names
     names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
-    table = scores[:, None] if scores.ndim == 1 else scores
+    table = scores.reshape(len(scores), -1)
     columns = dict(zip(names, table.T, strict=True))
     for name, values in list(columns.items()):
         ranks = (stats.rankdata(values) - 0.5) / len(values)
@@ -102,21 +106,19 @@ def check_scores(y: Any, scores: Floats) -> Check:
     return replace(check, worst_column=Columns(table[:, :1], np.array(names[:1])))
 
 
-def check_columns(
-    y: Any, X: Any, feature_names: ArrayLike | None = None, what: str = "The features"
-) -> Check:
+def check_columns(y: Any, X: Any, feature_names: ArrayLike | None = None) -> Check:
     """Test the columns of X, as numbers."""
-    columns = read_columns(X, feature_names)
-    notes = []
+    what, columns = "The features", read_columns(X, feature_names)
+    notes: tuple[str, ...] = ()
     if columns.left_out:
         listed = listing(columns.left_out)
-        notes.append(f"Not tested, since hardly any rows share a value: {listed}.")
+        notes = (f"Not tested, since hardly any rows share a value: {listed}.",)
     n_columns = len(columns.names)
     if n_columns == 0:
-        return Check(what, "none of them has values that rows share.", notes=(*notes,))
+        return Check(what, "none of them has values that rows share.", notes=notes)
     if n_columns > MOST_COLUMNS:
         text = f"there are {n_columns:,}; unbag.label_shift_test tests them one by one."
-        return Check(what, text, notes=(*notes,))
+        return Check(what, text, notes=notes)
     return replace(_check(what, y, columns, notes), columns=columns)
 
 
@@ -133,22 +135,20 @@ def check_features(
     return check_columns(y, features, feature_names)
 
 
-def _check(what: str, y: Any, columns: Columns, notes: list[str] | None = None) -> Check:
-    notes = notes or []
+def _check(what: str, y: Any, columns: Columns, notes: tuple[str, ...] = ()) -> Check:
     some, most = columns, _MOST_NUMBERS * len(y) // int(columns.values.size)
     if len(y) > most:
         rows = rows_of_some_bags(y, most, 20, np.random.default_rng(0))
-        notes.append(f"Tested on {len(rows):,} rows of some of the bags.")
+        notes = (*notes, f"Tested on {len(rows):,} rows of some of the bags.")
         some, y = replace(columns, values=columns.values[rows]), y[rows]
     try:
         test = columns_test(some, check_bag_target(y))
     except ValueError as error:
-        return Check(what, str(error), notes=tuple(notes))
-    name = test.worst_feature
-    worst = columns
+        return Check(what, str(error), notes=notes)
+    worst, name = columns, test.worst_feature
     if len(columns.names) > 1:
         worst = Columns(columns.column(name)[:, None], np.array([name]))
-    return Check(what, test, worst, tuple(notes))
+    return Check(what, test, worst, notes)
 
 
 # --- signal within bags ---------------------------------------------------------------------------
@@ -178,10 +178,9 @@ class Signal:
 def signal_within_bags(bags: Bags, scores: Floats) -> Signal:
     """Estimate how much of the separation between bags there is within them.
 
-    Of several classes, that of the column of scores that separates best. With the class means θ by
-    unmixing weights, the unbiased variances within bags are regressed on the proportions and on
-    θᵀK_bθ, the variance between classes in bag b (`unbag.evaluation.lack_of_fit`). Scores are
-    replaced by normal scores, so that a shift of normal bags leaves the variance as it is.
+    With the class means θ by unmixing weights, the unbiased variances within bags are regressed on
+    the proportions and on θᵀK_bθ, the variance between classes in bag b. Scores are replaced by
+    normal scores; of several classes, those of the column that separates best.
     """
     table = scores[None] if scores.ndim == 1 else scores.T
     found = [_signal(bags, stats.norm.ppf((stats.rankdata(s) - 0.5) / len(s))) for s in table]
@@ -244,14 +243,17 @@ def judge_label_shift(
 ) -> Verdict:
     """Combine the checks of label shift."""
     agrees = effect is not None and effect.shift_type == "label_shift"
-    findings = [*_of_tests(tests, agrees), *_of_signal(signal)]
+    findings = [_of_test(what, test, agrees) for what, test in tests.items()]
+    flat = signal is not None and signal.separation < SEPARATED
+    if signal is not None and not flat:
+        findings.append(_of_signal(signal))
     if effect is not None and effect.shift_type is not None:
         findings.append(("not_rejected" if agrees else "rejected", effect.slope_text))
     has_power = any(not isinstance(test, str) and test.has_power for test in tests.values())
     if not has_power and not agrees:
         text = "There are too few bags, or too similar ones, to check label shift."
         findings.insert(0, ("inconclusive", text))
-    if signal is not None and signal.separation < SEPARATED:
+    if flat:
         # what bags cannot show comes first
         findings.insert(0, ("inconclusive", _FLAT))
     return _verdict("label_shift", findings)
@@ -264,28 +266,20 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
         return _verdict("covariate_shift", [("inconclusive", text)])
     if signal is not None and signal.separation < SEPARATED:
         return _verdict("covariate_shift", [("inconclusive", _FLAT)])
-    names: dict[str | None, VerdictName] = {
-        "covariate_shift": "not_rejected",
-        "label_shift": "rejected",
-        None: "inconclusive",
-    }
-    findings = [(names[effect.shift_type], effect.slope_text)]
+    name: VerdictName = "inconclusive"
+    if effect.shift_type is not None:
+        name = "not_rejected" if effect.shift_type == "covariate_shift" else "rejected"
+    findings = [(name, effect.slope_text)]
     # scores that are reversed, or too sure, lie off a slope of 1 without a bag effect
     on_scale = effect.slope_unconstrained + NORMAL_95 * effect.slope_error > 1
     if effect.z_value > EFFECT_DOUBTED and on_scale:
-        name: VerdictName = "rejected" if effect.z_value > NORMAL_95 else "inconclusive"
+        name = "rejected" if effect.z_value > NORMAL_95 else "inconclusive"
         findings.append((name, f"Bags differ beyond their features: {effect}. {_CORRELATED}"))
     elif effect.shift_type == "covariate_shift":
         # with another slope than 1, what is left between bags is not that of an effect
         found = f"Bag effects: {effect}. {_PERFECTLY}" if on_scale else _PERFECTLY
         findings.append(("not_rejected", found))
     return _verdict("covariate_shift", findings)
-
-
-_FLAT = (
-    "Proportions differ between bags, but scores do not differ with them: bags cannot show how well "
-    "scores separate the classes."
-)
 
 
 def _verdict(assumption: Assumption, findings: list[Reason]) -> Verdict:
@@ -298,10 +292,10 @@ def _verdict(assumption: Assumption, findings: list[Reason]) -> Verdict:
 
 
 def overall_verdict(label_shift: Verdict, covariate_shift: Verdict) -> Verdict:
-    """Choose the assumption that estimates are reported under.
+    """Choose the assumption that estimates are reported under: one that is not rejected.
 
-    That which is not rejected; a range over both where label shift is inconclusive; the
-    sensitivity range where it is rejected and covariate shift does not agree with the bags either.
+    A range over both where label shift is inconclusive; the sensitivity range where it is rejected
+    and covariate shift does not agree with the bags either.
     """
     reasons = label_shift.reasons
     if label_shift.name == "not_rejected":
@@ -315,37 +309,31 @@ def overall_verdict(label_shift: Verdict, covariate_shift: Verdict) -> Verdict:
     return Verdict("rejected", "sensitivity", reasons, advice, other=name)
 
 
-def _of_tests(tests: dict[str, LabelShiftTest | str], agrees: bool) -> list[Reason]:
-    found: list[Reason] = []
-    for what, test in tests.items():
-        if isinstance(test, str):
-            found.append(("not_rejected", f"{what} could not be tested: {test}"))
-            continue
-        name: VerdictName = "not_rejected"
-        if test.p_value < DOUBTED:
-            name = "rejected" if test.p_value < REJECTED and not agrees else "inconclusive"
-        text = f"{what}: {test.summary}"
-        if test.reject and agrees:
-            text += " Correlated rows within bags would do this, too."
-        found.append((name, text))
-    return found
+def _of_test(what: str, test: LabelShiftTest | str, agrees: bool) -> Reason:
+    if isinstance(test, str):
+        return "not_rejected", f"{what} could not be tested: {test}"
+    name: VerdictName = "not_rejected"
+    if test.p_value < DOUBTED:
+        name = "rejected" if test.p_value < REJECTED and not agrees else "inconclusive"
+    text = f"{what}: {test.summary}"
+    if test.reject and agrees:
+        text += " Correlated rows within bags would do this, too."
+    return name, text
 
 
 def signal_for_range(signal: Signal, label_shift: Verdict) -> SignalName:
     """Whether rows of a bag carry the signal that bag means show, and in the same direction.
 
-    Variances within bags have no sign: they conflict with a reversed relation only if they are
-    those that label shift needs, and nothing else rejects it.
+    Variances have no sign: they conflict with a reversed relation only if they are those that label
+    shift needs, and nothing else rejects it.
     """
     agrees = label_shift.name != "rejected" and 1 - signal.ratio <= NORMAL_95 * signal.error
     return signal.name if agrees or signal.name == "none" else "unknown"
 
 
-def _of_signal(signal: Signal | None) -> list[Reason]:
-    if signal is None or signal.separation < SEPARATED:
-        return []
+def _of_signal(signal: Signal) -> Reason:
     if not np.isfinite(signal.error):
-        return [("inconclusive", "There are too few bags to compare variances within bags.")]
+        return "inconclusive", "There are too few bags to compare variances within bags."
     below, above = (1 - signal.ratio) / signal.error, signal.ratio / signal.error
     text = (
         "Signal within bags: classes differ within bags by "
@@ -353,12 +341,12 @@ def _of_signal(signal: Signal | None) -> list[Reason]:
         "needs"
     )
     if -below > NORMAL_95 and signal.has_power:
-        return [("inconclusive", f"{text}.")]
+        return "inconclusive", f"{text}."
     if below > NORMAL_95:
         far = 2 * stats.norm.sf(below) < REJECTED
-        return [("rejected" if far else "inconclusive", f"{text}.")]
+        return "rejected" if far else "inconclusive", f"{text}."
     if above < _SIGNAL or not signal.has_power:
-        text += "; these bags cannot show whether rows of a bag carry any signal."
-        return [("inconclusive", text)]
-    text += f" (a deviation of {DETECTED * signal.error:.2f} would have been detected)."
-    return [("not_rejected", text)]
+        unknown = "these bags cannot show whether rows of a bag carry any signal"
+        return "inconclusive", f"{text}; {unknown}."
+    deviation = f"a deviation of {DETECTED * signal.error:.2f} would have been detected"
+    return "not_rejected", f"{text} ({deviation})."

@@ -17,9 +17,9 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats
 from unbag._checks import check_count
-from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.bags import check_bag_target
 from unbag.evaluation.labelled import Draw
-from unbag.evaluation.measures import Sample, cell_shares, score_cells
+from unbag.evaluation.measures import Sample, count_in_cells
 from unbag.evaluation.sensitivity import HeldOutLogOdds, Slopes
 from unbag.evaluation.uncertainty import Uncertainty
 from unbag.weights import decontamination_weights
@@ -44,10 +44,8 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty) -> RocBand:
     curve = _tpr_at_grid(*roc_rates(sample)[0])
     sample = sample.with_labelled_rows_apart()
     # from the highest scores down
-    draws = uncertainty.draw_class_means(
-        sample, cell_shares(sample.bags, score_cells(-sample.scores))
-    )
-    rates = np.cumsum(draws, axis=-1)
+    _, shares = count_in_cells(sample.bags, -sample.scores)
+    rates = np.cumsum(uncertainty.draw_class_means(sample, shares), axis=-1)
     rates = np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
     low, high = uncertainty.limits(np.stack([_tpr_at_grid(*pair) for pair in rates]), sample)
     low, high = np.clip([low, high], 0, 1)
@@ -81,11 +79,6 @@ def labelled_roc_band(sample: Sample, drawn: Draw, uncertainty: Uncertainty) -> 
     return RocBand(_GRID, curve, low, high, uncertainty.confidence_level)
 
 
-def span_bands(one: RocBand, other: RocBand) -> RocBand:
-    """Widen a band by another one."""
-    return replace(one, low=np.minimum(one.low, other.low), high=np.maximum(one.high, other.high))
-
-
 def _tpr_at_grid(fpr: Floats, tpr: Floats) -> Floats:
     """TPR at even FPR, of the nearest curve that rises steadily from 0 to 1."""
     x, y = (np.clip(isotonic_regression(rate).x, 0, 1) for rate in (fpr, tpr))
@@ -93,10 +86,7 @@ def _tpr_at_grid(fpr: Floats, tpr: Floats) -> Floats:
 
 
 def roc_rates(sample: Sample) -> tuple[Floats, Floats]:
-    """Estimated rates at or above every distinct score, and these scores, from none to all.
-
-    They need not rise steadily, because some weights are negative.
-    """
+    """Rates at or above every distinct score, which need not rise steadily, and these scores."""
     sample.check_order()
     order = np.argsort(-sample.scores, kind="stable")
     ordered = sample.scores[order]
@@ -167,9 +157,22 @@ def calibration_curve(
     >>> curve.predicted, curve.observed
     (array([0.2, 0.7]), array([0., 1.]))
     """
-    bags, probabilities = _check_probabilities(y, probabilities)
-    c = _column(bags, pos_label)
-    predicted_p = probabilities if probabilities.ndim == 1 else probabilities[:, c]
+    bags, predicted_p = check_bag_target(y), np.asarray(probabilities, dtype=float)
+    if predicted_p.shape not in ((bags.n_instances,), (bags.n_instances, bags.n_classes)):
+        raise ValueError(
+            f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
+            f"probabilities of shape {predicted_p.shape}."
+        )
+    if not ((predicted_p >= 0) & (predicted_p <= 1)).all():
+        raise ValueError("Probabilities must lie between 0 and 1.")
+    if predicted_p.ndim == 2 and np.abs(predicted_p.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
+        raise ValueError("The probabilities of all classes must sum to 1 in every row.")
+    if pos_label is None and bags.n_classes != 2:
+        raise ValueError(f"There are {bags.n_classes} classes; name one with pos_label.")
+    if pos_label is not None and pos_label not in bags.classes:
+        raise ValueError(f"pos_label {pos_label!r} is none of the classes {list(bags.classes)}.")
+    c = 1 if pos_label is None else int(np.flatnonzero(bags.classes == pos_label)[0])
+    predicted_p = predicted_p if predicted_p.ndim == 1 else predicted_p[:, c]
     # rows of known label scatter one by one
     bags = bags.with_labelled_rows_apart()[0]
     W = decontamination_weights(bags)
@@ -197,29 +200,3 @@ def calibration_curve(
     spare[spare < _NO_RESIDUAL] = np.nan
     error = np.sqrt(np.sum(scatter**2 / spare, axis=1))
     return CalibrationCurve(predicted, observed, error, count)
-
-
-def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats]:
-    bags = check_bag_target(y)
-    predicted_p = np.asarray(probabilities, dtype=float)
-    if predicted_p.shape not in ((bags.n_instances,), (bags.n_instances, bags.n_classes)):
-        raise ValueError(
-            f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
-            f"probabilities of shape {predicted_p.shape}."
-        )
-    if not ((predicted_p >= 0) & (predicted_p <= 1)).all():
-        raise ValueError("Probabilities must lie between 0 and 1.")
-    if predicted_p.ndim == 2 and np.abs(predicted_p.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
-        raise ValueError("The probabilities of all classes must sum to 1 in every row.")
-    return bags, predicted_p
-
-
-def _column(bags: Bags, pos_label: Any) -> int:
-    if pos_label is None:
-        if bags.n_classes != 2:
-            raise ValueError(f"There are {bags.n_classes} classes; name one with pos_label.")
-        return 1
-    place = np.flatnonzero(bags.classes == pos_label)
-    if len(place) == 0:
-        raise ValueError(f"pos_label {pos_label!r} is none of the classes {list(bags.classes)}.")
-    return int(place[0])

@@ -60,15 +60,12 @@ class ClassInBags:
     squares: Floats  # of p²
 
     @classmethod
-    def of(cls, bags: Bags, probabilities: Floats, number: int) -> ClassInBags:
-        """Summarise the class of this number; ``probabilities`` are those of the class, by row."""
-        used = ~bags.labelled
+    def of(cls, bags: Bags, p: Floats, number: int) -> ClassInBags:
+        """Summarise the class of this number, from its probabilities by row."""
         noise = np.zeros(bags.n_bags) if bags.noise is None else bags.noise[:, number, number]
-        p, pq, pp = bags.means(
-            np.stack([probabilities, probabilities * (1 - probabilities), probabilities**2])
-        )
-        shares = bags.proportions[:, number]
-        return cls(*(one[used] for one in (bags.sizes.astype(float), shares, noise, p, pq, pp)))
+        means = bags.means(np.stack([p, p * (1 - p), p**2]))
+        columns = (bags.sizes.astype(float), bags.proportions[:, number], noise, *means)
+        return cls(*(one[~bags.labelled] for one in columns))
 
     @property
     def share(self) -> float:
@@ -81,23 +78,18 @@ class ClassInBags:
         return float(np.average(self.means, weights=self.sizes))
 
     def total_gap(self) -> tuple[float, float]:
-        """By how much shares lie above mean probabilities, over all rows, and the standard error.
-
-        Bags are what is independent.
-        """
+        """Share of all rows less their mean probability, and its standard error, by bags."""
         weights = self.sizes / self.sizes.sum()
         apart = self.shares - self.means
         gap = float(weights @ apart)
-        few = len(weights) / (len(weights) - 1)
         sampling = weights**2 @ (self.inner / self.sizes + self.noise)
-        spread = few * (weights**2 @ (apart - gap) ** 2)
+        spread = len(weights) / (len(weights) - 1) * (weights**2 @ (apart - gap) ** 2)
         return gap, float(np.sqrt(max(spread, sampling)))
 
     def axes(self, direction: ShiftType) -> tuple[Floats, Floats]:
         """Regressor and response of the line."""
-        if direction == "covariate_shift":
-            return self.means, self.shares
-        return self.shares, self.means
+        axes = self.means, self.shares
+        return axes if direction == "covariate_shift" else axes[::-1]
 
     def sampling_variance(self, direction: ShiftType, slope: float) -> Floats:
         """Variance of the response around the line by sampling and known noise."""
@@ -163,15 +155,15 @@ def fit_line(found: ClassInBags, direction: ShiftType) -> BagLine:
     """Fit a line and the scatter around it."""
     x, y = found.axes(direction)
     unit = max(found.share * (1 - found.share), _ROUNDING)
+    # two parameters make residuals smaller than they are around the truth
+    few = len(x) / (len(x) - 2)
     scatter, slope = 0.0, 1.0
     for _ in range(_ROUNDS):
         sampling = found.sampling_variance(direction, slope)
         weights = 1 / (sampling + scatter * unit + _ROUNDING)
-        centre, level, slope, along = _least_squares(x, y, weights)
-        rest = y - level - slope * (x - centre)
-        # two parameters make residuals smaller than they are around the truth
-        few = len(x) / (len(x) - 2)
-        excess = (few * rest**2 - sampling) / unit
+        line = _weighted_line(x, y, weights)
+        slope = line.slope
+        excess = (few * line.rest**2 - sampling) / unit
         new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
         settled = abs(new - scatter) <= _SETTLED * (new + float(sampling.mean()) / unit)
         scatter = new
@@ -180,10 +172,10 @@ def fit_line(found: ClassInBags, direction: ShiftType) -> BagLine:
     error = np.sqrt(few * (weights**4 @ (excess - scatter) ** 2)) / (weights @ weights)
     return BagLine(
         direction=direction,
-        centre=centre,
-        intercept=level,
+        centre=line.centre,
+        intercept=line.level,
         slope=slope,
-        slope_error=_slope_error(x - centre, rest, weights, along),
+        slope_error=line.slope_error,
         scatter=scatter,
         scatter_error=float(error),
         share=found.share,
@@ -202,53 +194,57 @@ def choose_line(found: ClassInBags, label_shift: bool) -> BagLine:
 def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
     """Compare new bags with a line that was fitted to others."""
     x, y = found.axes(line.direction)
-    weights = 1 / (
-        found.sampling_variance(line.direction, line.slope) + line.scatter * line.unit + _ROUNDING
-    )
-    residual = y - line.at(x)
-    centre, level, slope, along = _least_squares(x, residual, weights)
-    around = residual - level - slope * (x - centre)
-    slope_error = np.hypot(_slope_error(x - centre, around, weights, along), line.slope_error)
-    degrees = len(x) - 2
-    squares = weights * around**2
+    sampling = found.sampling_variance(line.direction, line.slope)
+    weights = 1 / (sampling + line.scatter * line.unit + _ROUNDING)
+    residual, degrees = y - line.at(x), len(x) - 2
+    new = _weighted_line(x, residual, weights)
+    slope_error = np.hypot(new.slope_error, line.slope_error)
+    squares = weights * new.rest**2
     # as of variances of two samples: the other has as many degrees as τ² is sure of
     unsure = float(weights.mean() * line.unit * line.scatter_error) ** 2
     others = 2 / max(unsure, _ROUNDING)
+    # a single outlying bag is not evidence against the model
+    without_worst = np.sort(squares)[:-1]
+    scatter_p = max(
+        _scatter_p(squares, degrees, others), _scatter_p(without_worst, degrees - 1, others)
+    )
     return LineComparison(
         z=(residual if line.direction == "covariate_shift" else -residual) * np.sqrt(weights),
-        slope=float(slope),
+        slope=new.slope,
         slope_error=float(slope_error),
-        slope_p=float(2 * stats.t.sf(abs(slope / slope_error), degrees)),
+        slope_p=float(2 * stats.t.sf(abs(new.slope / slope_error), degrees)),
         chi_square=float(squares.sum()),
         degrees=float(degrees),
-        scatter_p=max(
-            _scatter_p(squares, degrees, others),
-            # a single outlying bag is not evidence against the model
-            _scatter_p(np.sort(squares)[:-1], degrees - 1, others),
-        ),
+        scatter_p=scatter_p,
     )
 
 
 def _scatter_p(squares: Floats, degrees: int, others: float) -> float:
     """P-value of squares as large as these, against a variance of so many degrees of freedom."""
-    # squares of normal residuals have a relative variance of 2, those of bags often more: tails
-    # are heavy, and there are fewer degrees of freedom
+    # squares of normal residuals have a relative variance of 2, those of bags often more
     mean = max(float(squares.mean()), _ROUNDING)
     per_square = 2 / max(2.0, float(squares.var(ddof=1)) / mean**2)
     return float(stats.f.sf(squares.sum() / degrees, per_square * degrees, others))
 
 
-def _least_squares(x: Floats, y: Floats, weights: Floats) -> tuple[float, float, float, float]:
-    """Weighted centre of x, level of y there, slope, and Σ w(x − c)²."""
+class _WeightedLine(NamedTuple):
+    centre: float  # of x
+    level: float  # of y there
+    slope: float
+    slope_error: float  # the larger of those by weights and by residuals
+    rest: Floats  # residuals
+
+
+def _weighted_line(x: Floats, y: Floats, weights: Floats) -> _WeightedLine:
+    """Weighted least squares."""
     centre, level = np.average(x, weights=weights), np.average(y, weights=weights)
     along = max(float(weights @ (x - centre) ** 2), _ROUNDING)
-    return float(centre), float(level), float(weights @ ((x - centre) * y) / along), along
-
-
-def _slope_error(x: Floats, rest: Floats, weights: Floats, along: float) -> float:
-    """Standard error of the slope: the larger of those by weights and by residuals."""
+    slope = weights @ ((x - centre) * y) / along
+    rest = y - level - slope * (x - centre)
     few = len(x) / (len(x) - 2)
-    return float(np.sqrt(max(1.0, float(few * (weights**2 @ (x * rest) ** 2) / along)) / along))
+    spread = max(1.0, float(few * (weights**2 @ ((x - centre) * rest) ** 2) / along))
+    error = np.sqrt(spread / along)
+    return _WeightedLine(float(centre), float(level), float(slope), float(error), rest)
 
 
 _TENTHS = np.arange(1, 10) / 10
@@ -324,7 +320,7 @@ def column_ranges(X: Any) -> dict[str, list[float]]:
 
 
 class OutOfRange:
-    """Counts rows that leave the range of training, chunk by chunk."""
+    """Counts rows that leave the range of training, chunk by chunk; missing values are skipped."""
 
     def __init__(self, ranges: Mapping[str, Any], X: Any = None) -> None:
         self._ranges = ranges
@@ -333,7 +329,7 @@ class OutOfRange:
         self.add(X)
 
     def add(self, X: Any) -> None:
-        """Count more rows; missing values are skipped."""
+        """Count more rows."""
         for name, values in _number_columns(X):
             if name in self._ranges:
                 low, high = self._ranges[name]
@@ -343,23 +339,24 @@ class OutOfRange:
     @property
     def shares(self) -> dict[str, float]:
         """Share of rows outside by column, the largest first, where it is large enough to report."""
-        found = {name: self._outside[name] / n for name, n in self._seen.items() if n}
-        reported = {name: share for name, share in found.items() if share > _REPORTED}
-        return dict(sorted(reported.items(), key=lambda item: -item[1]))
+        found = ((self._outside[name] / n, name) for name, n in self._seen.items() if n)
+        reported = sorted(
+            ((share, name) for share, name in found if share > _REPORTED), reverse=True
+        )
+        return {name: share for share, name in reported}
 
     @property
     def words(self) -> list[str]:
         """A sentence for each column, as far as they are not too many."""
-        found = [
-            f"{shown(name, 40)} leaves the range of training ({self._ranges[name][0]:g} to "
-            f"{self._ranges[name][1]:g}) in {percent(share)} of rows: predictions there are "
-            "extrapolations"
-            for name, share in self.shares.items()
-        ]
-        more = len(found) - _LISTED
-        return found[:_LISTED] + (
-            [f"{counted(more, 'more column')} do so, too"] if more > 0 else []
-        )
+        found = []
+        for name, share in list(self.shares.items())[:_LISTED]:
+            low, high = self._ranges[name]
+            found.append(
+                f"{shown(name, 40)} leaves the range of training ({low:g} to {high:g}) in "
+                f"{percent(share)} of rows: predictions there are extrapolations"
+            )
+        more = len(self.shares) - _LISTED
+        return [*found, *([f"{counted(more, 'more column')} do so, too"] if more > 0 else [])]
 
 
 def _number_columns(X: Any) -> Iterator[tuple[str, Floats]]:
@@ -432,10 +429,8 @@ def make_monitoring_reference(
         Clones of it are fitted without each fold; its probabilities are for the class prior
         "empirical".
     X, y : as in `monitor`
-    cv : int, splitter or iterable, default=5
-        Folds of whole bags.
-    out_of_fold : OutOfFold, optional
-        From `unbag.evaluation.cross_fit`, if scores of the folds are known already.
+    cv : as in `cross_fit`
+    out_of_fold : as in `cross_val_evaluate`
 
     Returns
     -------

@@ -30,7 +30,6 @@ from unbag.evaluation.curves import (
     labelled_roc_band,
     make_roc_band,
     posterior_roc_band,
-    span_bands,
 )
 from unbag.evaluation.drift import MonitoringReference
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit, posterior_draws
@@ -78,28 +77,25 @@ def evaluate_rows(
     """Check the assumptions, estimate measures under each, and choose; see `evaluate`."""
     sample, held_out, spread = rows.sample, rows.log_odds, rows.more_spread
     of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
-    by_assumption: ByAssumption = {
-        "label_shift": {name: widen(uncertainty.of(*one), spread) for name, one in of_rows.items()}
-    }
+    found = {name: widen(uncertainty.of(*one), spread) for name, one in of_rows.items()}
+    by_assumption: ByAssumption = {"label_shift": found}
     verdict = Verdict("not_rejected", "labels", ("All rows have labels.",))
     verdicts: dict[str, Verdict] = {}
     effect = None
     signal: SignalName = "found"
     slopes: dict[Assumption, Slopes] = {}
     if sample.bags.labelled.all():
-        estimates = by_assumption["label_shift"]
-        by_assumption["label_shift"] = _resting_on("labels", estimates)
+        by_assumption["label_shift"] = _resting_on("labels", found)
     else:
         effect = held_out.effect if held_out.scaled else None
         within = signal_within_bags(sample.bags, rows.ranks.scores)
         tests = {one.what: one.test for one in rows.checks}
-        verdicts = {
-            "label_shift": judge_label_shift(tests, effect, within),
-            "covariate_shift": judge_covariate_shift(effect, within),
-        }
-        verdict = overall_verdict(**verdicts)
+        label_shift = judge_label_shift(tests, effect, within)
+        covariate_shift = judge_covariate_shift(effect, within)
+        verdicts = {"label_shift": label_shift, "covariate_shift": covariate_shift}
+        verdict = overall_verdict(label_shift, covariate_shift)
         if effect is None or effect.shift_type != "covariate_shift":
-            signal = signal_for_range(within, verdicts["label_shift"])
+            signal = signal_for_range(within, label_shift)
         slopes = {
             "covariate_shift": held_out.covariate_shift_slopes,
             "sensitivity": held_out.sensitivity_slopes(signal),
@@ -112,20 +108,16 @@ def evaluate_rows(
                 found = estimates_of_draws(held_out, of_rows, found)
             by_assumption[assumption] = _resting_on(assumption, found)
         if rows.labels is not None or enough_labels(sample.bags):
-            labels = rows.labels, rows.label_weights
-            found_by_labels = estimates_from_labels(of_rows, uncertainty.confidence_level, *labels)
-            by_assumption["labels"] = dict(found_by_labels)
+            given = rows.labels, rows.label_weights
+            level = uncertainty.confidence_level
+            by_assumption["labels"] = dict(estimates_from_labels(of_rows, level, *given))
     chosen = _choose(verdict, verdicts, by_assumption, labels_first=rows.labels is not None)
     by_labels = chosen is by_assumption.get("labels")
     if by_labels:
         verdict = replace(verdict, advice=())
     roc = None
     if curve and sample.bags.n_classes == 2:
-        if by_labels:
-            drawn = draw_of(rows.ranks, rows.labels, rows.label_weights)
-            roc = labelled_roc_band(rows.ranks, drawn, uncertainty)
-        else:
-            roc = _roc(rows, verdict.assumption, slopes, uncertainty)
+        roc = _roc(rows, "labels" if by_labels else verdict.assumption, slopes, uncertainty)
     return Evaluation(
         verdict=verdict,
         estimates={name: replace(one, verdict=verdict) for name, one in chosen.items()},
@@ -152,7 +144,10 @@ def _choose(
     *,
     labels_first: bool,
 ) -> dict[str, Estimate]:
-    """Take the estimates of the assumption that the verdict names, or those from labels."""
+    """Take the estimates of the assumption that the verdict names, or those from labels.
+
+    Of several assumptions it is their range; its value is that of the first one that is possible.
+    """
     rests = verdict.assumption
     if "labels" in by_assumption and (labels_first or rests != "label_shift"):
         return by_assumption["labels"]
@@ -160,15 +155,13 @@ def _choose(
         return by_assumption["label_shift" if rests == "labels" else rests]
     rejected = {name for name, one in verdicts.items() if one.name == "rejected"}
     spanned = [found for name, found in by_assumption.items() if name not in rejected]
-    return {name: _span([each[name] for each in spanned]) for name in spanned[0]}
-
-
-def _span(estimates: list[Estimate]) -> Estimate:
-    """Range over estimates; its value is that of the first one that is possible."""
-    first = next((e for e in estimates if 0 <= e.value <= 1 or not e.bounded), estimates[0])
-    limits = [e.shown_limits for e in estimates]
-    low, high = min(low for low, _ in limits), max(high for _, high in limits)
-    return replace(with_limits(first, low, high), assumption="either")
+    chosen = {}
+    for name in spanned[0]:
+        each = [found[name] for found in spanned]
+        first = next((e for e in each if 0 <= e.value <= 1 or not e.bounded), each[0])
+        low, high = zip(*(e.shown_limits for e in each), strict=True)
+        chosen[name] = replace(with_limits(first, min(low), max(high)), assumption="either")
+    return chosen
 
 
 def _roc(
@@ -178,15 +171,18 @@ def _roc(
     uncertainty: Uncertainty,
 ) -> RocBand:
     """The ROC curve under the assumption that estimates rest on."""
-    wide = None
-    kappas = slopes.get("sensitivity" if rests == "either" else rests)
-    if kappas is not None:
-        level = uncertainty.confidence_level
-        wide = posterior_roc_band(rows.ranks, rows.log_odds, kappas, level)
-        if rests != "either":
-            return wide
+    if rests == "labels" and slopes:
+        drawn = draw_of(rows.ranks, rows.labels, rows.label_weights)
+        return labelled_roc_band(rows.ranks, drawn, uncertainty)
+    level = uncertainty.confidence_level
+    if rests in slopes:
+        return posterior_roc_band(rows.ranks, rows.log_odds, slopes[rests], level)
     band = make_roc_band(rows.ranks, uncertainty)
-    return band if wide is None else span_bands(band, wide)
+    if rests != "either":
+        return band
+    wide = posterior_roc_band(rows.ranks, rows.log_odds, slopes["sensitivity"], level)
+    low, high = np.minimum(band.low, wide.low), np.maximum(band.high, wide.high)
+    return replace(band, low=low, high=high)
 
 
 def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, Measure]:

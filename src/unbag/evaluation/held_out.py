@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from unbag._arrays import Floats, Ints
-from unbag.bags.bags import Bags
-from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation.checks import Check, check_scores
 from unbag.evaluation.measures import Sample, make_sample
 from unbag.evaluation.sensitivity import HeldOutLogOdds
@@ -36,15 +33,11 @@ _COMMON_ROWS = 2000
 
 
 class FoldScores(NamedTuple):
-    """Scores of the rows held out by the model of one fold.
-
-    For several classes there is a column of each for every class. Log-odds of a model without
-    probabilities are not a number.
-    """
+    """Scores of the rows that a fold holds out; of several classes a column for each."""
 
     scores: Floats
     places: Floats  # their ranks among all rows
-    log_odds: Floats
+    log_odds: Floats  # NaN for a model without probabilities
     common: Floats  # scores of rows that all folds are compared by
 
 
@@ -58,12 +51,30 @@ class OutOfFold:
     @property
     def scores(self) -> Floats:
         """Scores of all rows: (n_instances,) or (n_instances, n_classes)."""
-        return _gather([part.scores for part in self.parts], self.fold)
+        return self.gather("scores")
 
     @property
     def log_odds(self) -> Floats:
         """Log-odds of all rows, NaN for models without probabilities."""
-        return _gather([part.log_odds for part in self.parts], self.fold)
+        return self.gather("log_odds")
+
+    def gather(self, name: str) -> Floats:
+        """One field of all folds, each row in its place."""
+        parts = [getattr(part, name) for part in self.parts]
+        found = np.empty((len(self.fold), *parts[0].shape[1:]))
+        for number, part in enumerate(parts):
+            found[self.fold == number] = part
+        return found
+
+    def spread_by_training(self) -> float:
+        """By which factor estimates spread more than bags show, from scores of the same rows."""
+        centred = [part.common - part.common.mean(axis=0) for part in self.parts]
+        if not all(each.any() for each in centred):
+            return float(np.sqrt(2))
+        unit = np.stack([each.ravel() / np.linalg.norm(each) for each in centred])
+        alike = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+        noise = np.clip((1 - np.mean(alike)) * (len(unit) - 1), 0, 1)
+        return float(np.sqrt(1 + noise))
 
 
 def cross_fit(
@@ -110,7 +121,7 @@ def cross_fit(
 def _score_fold(everyone: Any, model: Any, X: Any) -> FoldScores:
     """Score what a fold holds out by the model of the others, and rank it among all.
 
-    Models of different folds score on scales of their own. The ROC curve of all folds together
+    Models of different folds score on scales of their own: the ROC curve of all folds together
     compares instances by where their own model sees them among all instances.
     """
     scores, of_all = (_one_column(decision_scores(model, rows)) for rows in (X, everyone))
@@ -130,50 +141,17 @@ def _places(scores: Floats, everyone: Floats) -> Floats:
     return np.mean(places, axis=0) / len(everyone)
 
 
-def spread_by_training(common: list[Floats]) -> float:
-    """By which factor estimates spread more than bags show, from scores of the same rows."""
-    centred = [each - each.mean(axis=0) for each in common]
-    norms = [float(np.linalg.norm(each)) for each in centred]
-    if min(norms) == 0:
-        return float(np.sqrt(2))
-    alike = [
-        np.sum(centred[one] * centred[other]) / (norms[one] * norms[other])
-        for one, other in combinations(range(len(common)), 2)
-    ]
-    noise = np.clip((1 - np.mean(alike)) * (len(common) - 1), 0, 1)
-    return float(np.sqrt(1 + noise))
-
-
-def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
-    """Log-odds that a model gives to rows, at the shares of the classes in some bags together."""
-    probabilities = np.asarray(model.predict_proba(X), dtype=float)
-    prior = getattr(last_step(model), "class_prior_", None)
-    if prior is not None:
-        probabilities = adjust_probabilities(probabilities, prior, bags.class_shares)
-    return log_odds_of(probabilities)
-
-
-def posterior_draws(model: Any, X: Any, random_state: Any = 0) -> Floats | None:
-    """Draws of the log-odds of rows from the posterior of a fitted model; None if it has none.
+def posterior_draws(model: Any, X: Any) -> Floats | None:
+    """Draws of the log-odds of rows from the posterior of a model, if it has one.
 
     Their number is limited by memory: 40 for up to 200,000 rows and none for more than 400,000.
     """
     last, n_rows = last_step(model), X.shape[0] if hasattr(X, "shape") else len(X)
-    if not hasattr(last, "sample_decision_function") or last.covariance_ is None:
-        return None
     n_draws = min(_DRAWS, _DRAWN_NUMBERS // max(n_rows, 1))
-    if n_draws < _FEWEST_DRAWS:
+    if getattr(last, "covariance_", None) is None or n_draws < _FEWEST_DRAWS:
         return None
     rows = X if last is model else model[:-1].transform(X)
-    found: Floats = last.sample_decision_function(rows, n_draws, random_state)
-    return found
-
-
-def _gather(parts: list[Floats], fold: Ints) -> Floats:
-    """Rows of all folds, each in its place."""
-    found = np.empty((len(fold), *parts[0].shape[1:]))
-    for number, part in enumerate(parts):
-        found[fold == number] = part
+    found: Floats = last.sample_decision_function(rows, n_draws, 0)
     return found
 
 
@@ -202,18 +180,14 @@ class ScoredRows:
         cls, y: Any, found: OutOfFold, features: Check, draws: Floats | None = None
     ) -> Self:
         """Take the scores of all folds, the check of the features, and draws of log-odds."""
-        folds, fold = found.parts, found.fold
-        sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
+        sample = make_sample(y, found.scores, trusted=True)
         # ranks can be compared between folds
-        ranks = replace(sample, scores=_gather([each.places for each in folds], fold))
-        about_scores = check_scores(y, ranks.scores)
-        log_odds = sample.scores
-        if any(each.log_odds is not each.scores for each in folds):
-            log_odds = _gather([each.log_odds for each in folds], fold)
+        ranks = replace(sample, scores=found.gather("places"))
+        log_odds = found.log_odds
         scaled = bool(np.isfinite(log_odds).all())
         held_out = HeldOutLogOdds(sample.bags, log_odds if scaled else sample.scores, scaled, draws)
-        factor = spread_by_training([found.common for found in folds])
-        return cls(sample, ranks, held_out, (about_scores, features), factor, fold=fold)
+        checks = (check_scores(y, ranks.scores), features)
+        return cls(sample, ranks, held_out, checks, found.spread_by_training(), fold=found.fold)
 
     def of(self, measure: str) -> Sample:
         """Scores that a measure is of."""

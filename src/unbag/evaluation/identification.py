@@ -48,8 +48,7 @@ _WHOLE = 1e-6
 class IdentificationBounds:
     """The smallest and the largest value that a measure can take.
 
-    ``sharp`` says whether some labelling attains each of them. If not, the limits hold all the same,
-    but narrower ones might.
+    ``sharp`` says whether some labelling attains each; if not, narrower limits might hold.
     """
 
     low: float
@@ -70,22 +69,17 @@ def identification_bounds(
 ) -> IdentificationBounds:
     """Return the smallest and largest value of a measure over all labels that agree with the counts.
 
-    It is for two classes, and takes O(n log n) for n rows. Rows of known label keep it. The limits
-    are sharp for whole counts.
+    It is for two classes, and not for risks. Rows of known label keep it. The limits are sharp for
+    whole counts.
 
     Parameters
     ----------
-    measure : str
-        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
-        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
-        or ``"f1"``.
-    y, scores : as in `estimate`
+    measure, y, scores : as in `estimate`
     confidence_level : float, default=0.95
         Where counts carry noise: the probability that all true counts lie within the limits that are
         allowed for them, for normal or Laplace noise. A share that is not that of a whole count
         may stand for either of the two next to it.
-    **options
-        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``positive``.
+    **options : as in `estimate`
 
     Returns
     -------
@@ -112,11 +106,7 @@ def identification_bounds(
 
 @dataclass(frozen=True)
 class RankArea(ByClassMeans):
-    """Area under the ROC curve of these rows: ½ + E[R | +] − E[R | −], R the mid-rank by N.
-
-    Unlike those of `Area`, which is about all rows of this kind, its statistics depend on no
-    label.
-    """
+    """Area under the ROC curve of these rows alone: ½ + E[R | +] − E[R | −], R the mid-rank by N."""
 
     def statistics(self, sample: Sample) -> Floats:
         """Mid-rank of each row, by the number of rows."""
@@ -143,29 +133,37 @@ def bounds_of(
     measure: Measure, sample: Sample, confidence_level: float = 0.95
 ) -> IdentificationBounds:
     """Find the extremes of a measure; of a risk or several classes, those that it has by nature."""
-    bags, sharp = sample.bags, False
+    bags, N = sample.bags, sample.bags.n_instances
     if bags.n_classes != 2 or isinstance(measure, Risk):
-        ends = np.array([0.0, 1.0] if measure.bounded else [-np.inf, np.inf])
-    else:
-        fewest, most = allowed_counts(bags, confidence_level)
-        sharp = bool((fewest == most).all())
-        function, N = in_these_rows(measure), bags.n_instances
-        statistics = function.statistics(sample)
-        values, found = statistics[-1], []
-        for sign in (-1, 1):
-            # for each number of positives, the measure is monotone in one sum
-            K, T = _extreme_sums(values, bags, fewest, most, sign)
-            some = (K > 0) & (N > K)
-            K, T = K[some], T[some]
-            means = np.stack([(values.sum() - T) / (N - K), T / K], axis=-1)[..., None]
-            if len(statistics) == 2:
-                means = np.concatenate([1 - means, means], axis=-1)
-            found.append(function.of_means(means, bags))
-        ends = np.concatenate(found)
-    return IdentificationBounds(float(ends.min()), float(ends.max()), sharp)
+        low, high = (0.0, 1.0) if measure.bounded else (-np.inf, np.inf)
+        return IdentificationBounds(low, high, sharp=False)
+    fewest, most = _allowed_counts(bags, confidence_level)
+    function = in_these_rows(measure)
+    statistics = function.statistics(sample)
+    values, found = statistics[-1], []
+    # rows of each bag from the largest value to the smallest, and back
+    order = np.lexsort((-values, bags.index))
+    start = np.repeat(np.cumsum(bags.sizes) - bags.sizes, bags.sizes)
+    place = np.arange(N) - start
+    for rows in (order, order[start + np.repeat(bags.sizes, bags.sizes) - 1 - place]):
+        # a bag gives its first rows; of those beyond its fewest, the best of all bags come next
+        own = values[rows]
+        forced = place < np.repeat(fewest, bags.sizes)
+        optional = np.sort(own[~forced & (place < np.repeat(most, bags.sizes))])
+        optional = optional[::-1] if rows is order else optional
+        T = own[forced].sum() + np.concatenate([[0.0], np.cumsum(optional)])
+        K = fewest.sum() + np.arange(len(T))
+        # for each number of positives, the measure is monotone in their sum
+        K, T = K[(K > 0) & (N > K)], T[(K > 0) & (N > K)]
+        means = np.stack([(values.sum() - T) / (N - K), T / K], axis=-1)[..., None]
+        if len(statistics) == 2:
+            means = np.concatenate([1 - means, means], axis=-1)
+        found.append(function.of_means(means, bags))
+    ends = np.concatenate(found)
+    return IdentificationBounds(float(ends.min()), float(ends.max()), bool((fewest == most).all()))
 
 
-def allowed_counts(
+def _allowed_counts(
     bags: Bags, confidence_level: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Fewest and most positives of each bag: whole counts next to those given, or in their noise."""
@@ -180,28 +178,10 @@ def allowed_counts(
         fewest = np.minimum(fewest, np.ceil(given - reach))
         most = np.maximum(most, np.floor(given + reach))
     fewest, most = (np.clip(counts, 0, sizes).astype(np.int64) for counts in (fewest, most))
-    for absent, name in zip((fewest == sizes, most == 0), bags.class_names, strict=True):
-        if absent.all():
-            raise ValueError(
-                f"These bags hold no row of class {name}, so that there are no classes to compare."
-            )
+    absent = [(fewest == sizes).all(), (most == 0).all()]
+    if any(absent):
+        name = bags.class_names[int(np.argmax(absent))]
+        raise ValueError(
+            f"These bags hold no row of class {name}, so that there are no classes to compare."
+        )
     return fewest, most
-
-
-def _extreme_sums(
-    values: Floats, bags: Bags, fewest: NDArray[np.int64], most: NDArray[np.int64], sign: int
-) -> tuple[Floats, Floats]:
-    """Largest (sign 1) or smallest (−1) sum over one class, for each total count that is allowed.
-
-    A bag gives its best rows first, so that of those beyond its fewest the best of all bags
-    together are taken next. Returns the totals, and the sum at each.
-    """
-    gain = sign * values
-    order = np.lexsort((-gain, bags.index))
-    start = np.cumsum(bags.sizes) - bags.sizes
-    place = np.arange(len(values)) - np.repeat(start, bags.sizes)
-    gain = gain[order]
-    forced = place < np.repeat(fewest, bags.sizes)
-    optional = np.sort(gain[~forced & (place < np.repeat(most, bags.sizes))])[::-1]
-    sums = gain[forced].sum() + np.concatenate([[0.0], np.cumsum(optional)])
-    return fewest.sum() + np.arange(len(sums)), sign * sums

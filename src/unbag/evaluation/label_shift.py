@@ -9,6 +9,7 @@ Of text and categories, every value that is not rare is a column of zeros and on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Floats
 from unbag._checks import check_inside
 from unbag._text import aligned, listing, p_text, wrapped
 from unbag.bags.bags import Bags, check_bag_target
@@ -43,11 +44,10 @@ _SPARSE = 0.1
 class LabelShiftTest:
     """Result of `label_shift_test`; printing it shows the tables.
 
-    ``features`` has a row for each column: ``statistic``, the lack of fit (under label shift on
-    average about ``df`` or less), and ``detectable_deviation``, the deviation of bag means, in
-    standard deviations within a class, that is detected with a power of 80%. Skipped columns have
-    NaN. ``bags`` has the worst bag first: ``feature`` is the column in which it deviates most, and
-    ``z`` the deviation of its mean in standard errors.
+    ``features`` has a row for each column: ``statistic`` is the lack of fit (about ``df`` or less under
+    label shift), ``detectable_deviation`` that of bag means, in SD within a class, which is detected
+    with a power of 80%; skipped columns have NaN. In ``bags``, the worst first, ``feature`` is the
+    column in which a bag deviates most, and ``z`` by how many standard errors.
     """
 
     p_value: float  # the smallest adjusted p-value in the two tables
@@ -79,34 +79,42 @@ class LabelShiftTest:
     def summary(self) -> str:
         """The finding in a sentence or two, with what would have been detected."""
         p, deviation = self.features["adjusted_p_value"], self.typical_deviation
-        tested = np.isfinite(p)
-        off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p <= self.alpha)]
-        standing = self.bags["bag"][self.bags["adjusted_p_value"] <= self.alpha]
         if not self.reject:
             found = f"No conflict with label shift found ({p_text(self.p_value)}, adjusted)"
             if deviation > LARGE_DEVIATION:
                 return f"{found}, but deviations below {deviation:.2g} SD would not have been detected."
             return f"{found}: deviations above {deviation:.2g} SD would have been detected."
         sentence = "Bag means are linear in the proportions, except for single bags."
+        off = np.argsort(p, kind="stable")[: np.sum(p <= self.alpha)]  # NaN comes last
         if len(off):
             worst = [f"{self.features['feature'][j]} ({p_text(p[j])})" for j in off]
             sentence = (
-                f"The bag means of {len(off)} of {tested.sum()} columns are not linear in the "
+                f"The bag means of {len(off)} of {np.isfinite(p).sum()} columns are not linear in the "
                 f"proportions: {listing(worst, 3)}."
             )
+        standing = self.bags["bag"][self.bags["adjusted_p_value"] <= self.alpha]
         if not len(standing):
             return sentence
         named = listing([bag_name(bag) for bag in standing])
         return f"{sentence} Bags that stand out, the worst first: {named}."
 
     def __str__(self) -> str:
+        lines = [line for text in (self.summary, *self.notes) for line in wrapped(text)]
         worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
-        first = np.arange(min(_LISTED, len(self.bags["bag"])))
-        said = [line for text in (self.summary, *self.notes) for line in wrapped(text)]
-        lines = [*said, "", *_table(self.features, worst)]
-        return "\n".join([*lines, "", *_table(self.bags, first)])
+        features = {name: values[worst] for name, values in self.features.items()}
+        bags = {name: values[:_LISTED] for name, values in self.bags.items()}
+        return "\n".join([*lines, "", *lines_of(features), "", *lines_of(bags)])
 
     __repr__ = __str__
+
+
+def lines_of(columns: Mapping[str, NDArray[Any]]) -> list[str]:
+    """A table as lines of text, the names of its columns first."""
+    cells = [
+        [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values)]
+        for name, values in columns.items()
+    ]
+    return aligned(list(zip(*cells, strict=True)), ">")
 
 
 def label_shift_test(
@@ -185,11 +193,8 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
     statistic, p, drift = np.full((3, len(names)), np.nan)
     steep = np.zeros(len(names), dtype=bool)
     # of each bag the column in which it stands out most: no table of bags times columns is held
-    p_bag, z, worst = (
-        np.full(bags.n_bags, np.inf),
-        np.full(bags.n_bags, np.nan),
-        np.zeros(bags.n_bags),
-    )
+    p_bag, z = np.full(bags.n_bags, np.inf), np.full(bags.n_bags, np.nan)
+    worst, bag = np.zeros(bags.n_bags, dtype=np.intp), np.arange(bags.n_bags)
     means = ((place, plane.in_bags(columns.at(place))) for place in range(len(names)))
     varying = ((place, one) for place, one in means if one is not None)
     while block := list(islice(varying, max(1, _TOGETHER // bags.n_bags))):
@@ -199,7 +204,7 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
         statistic[at], p[at] = df * ratio, np.minimum(p_lack, found.p_steep)
         drift[at] = np.sqrt(found.refined.detectable(alpha / (2 * len(names))) / found.information)
         steep[at] = found.p_steep < p_lack
-        column, bag = found.p_bag.argmin(axis=0), np.arange(bags.n_bags)
+        column = found.p_bag.argmin(axis=0)
         least = found.p_bag[column, bag]
         new = least < p_bag
         p_bag[new], z[new], worst[new] = least[new], found.z[column, bag][new], at[column[new]]
@@ -235,7 +240,7 @@ def columns_test(columns: Columns, bags: Bags, alpha: float = 0.05) -> LabelShif
         bags={
             "bag": bags.ids[order],
             "size": bags.sizes[order],
-            "feature": names[worst[order].astype(np.intp)],
+            "feature": names[worst[order]],
             "z": z[order],
             "adjusted_p_value": of_bags[order],
         },
@@ -250,15 +255,6 @@ def _holm(p: Floats) -> Floats:
     factors = np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(factors * p[order]), 1.0)
     return adjusted
-
-
-def _table(columns: dict[str, NDArray[Any]], rows: Ints) -> list[str]:
-    """Lines of text, one for the names and one for each of some rows."""
-    cells = [
-        [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values[rows])]
-        for name, values in columns.items()
-    ]
-    return aligned(list(zip(*cells, strict=True)), ">")
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -310,18 +306,14 @@ def read_columns(X: Any, feature_names: ArrayLike | None = None) -> Columns:
 
 
 def _gather(columns: dict[str, NDArray[Any]], n_rows: int) -> Columns:
-    found: dict[str, Any] = {}
-    left_out = []
-    for name, values in columns.items():
-        made = _as_numbers(name, values)
-        left_out += [] if made else [name]
-        found |= made
-    names = np.array(list(found), dtype=str)
-    if not found:
-        return Columns(np.empty((n_rows, 0)), names, tuple(left_out))
-    table: Any = sparse.csc_array(sparse.hstack(list(found.values())))
-    if table.nnz > _SPARSE * n_rows * len(found):
-        table = table.toarray()
+    """Columns of numbers that columns of any type become; sparse if most entries are zero."""
+    made = {name: _as_numbers(name, values) for name, values in columns.items()}
+    found = {name: one for each in made.values() for name, one in each.items()}
+    names, left_out = np.array(list(found), dtype=str), [name for name in made if not made[name]]
+    table: Any = np.empty((n_rows, 0))
+    if found:
+        table = sparse.csc_array(sparse.hstack(list(found.values())))
+        table = table.toarray() if table.nnz > _SPARSE * n_rows * len(found) else table
     return Columns(table, names, tuple(left_out))
 
 
@@ -330,20 +322,18 @@ def _as_numbers(name: str, values: NDArray[Any]) -> dict[str, Any]:
     if values.dtype.kind == "M":
         times = values.astype("datetime64[s]")
         values = np.where(np.isnat(times), np.nan, times.astype(float))
-    if values.dtype.kind not in "biuf":
-        try:
-            # numbers and None
-            values = values.astype(float)
-        except (TypeError, ValueError):
-            return _by_value(name, values)
-    numbers = values.astype(float)
+    try:
+        # of objects, numbers and None
+        numbers = values.astype(float)
+    except (TypeError, ValueError):
+        return _by_value(name, values)
     gaps = ~np.isfinite(numbers)
-    if not gaps.any():
-        return {name: sparse.csc_array(numbers[:, None])}
     if gaps.all():
         return {}
-    filled = np.where(gaps, np.median(numbers[~gaps]), numbers)
-    columns = {name: filled, f"{name} is missing": gaps.astype(float)}
+    columns = {name: numbers}
+    if gaps.any():
+        filled = np.where(gaps, np.median(numbers[~gaps]), numbers)
+        columns = {name: filled, f"{name} is missing": gaps.astype(float)}
     return {what: sparse.csc_array(one[:, None]) for what, one in columns.items()}
 
 

@@ -18,6 +18,11 @@ in ten folds, so that no row takes part in choosing the imputation that it is co
 function of class means of such sums (`unbag.evaluation.identification.in_these_rows`), and the number of
 rows of each class is known.
 
+Which rows to label: a row of probabilities p adds to the error of a measure in proportion to the
+deviation of Σ_c y_c a_c, where a_c is what the row changes if it is of class c. There the
+probabilities are the model's own: scores are taken as log-odds, shifted in every bag to add up to
+its counts.
+
 Differences are skewed, since a few rows are far from their imputations, and a sample without
 such a row gives estimates that are too high and too sure. Intervals are therefore those of Hall's cubic
 transformation of Student's t.
@@ -28,19 +33,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag._outputs import probabilities_of_all
+from unbag._checks import check_inside, check_positive
+from unbag._outputs import by_output, probabilities_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.targets import read_labels
 from unbag.defaults import FEWEST_LABELS
 from unbag.evaluation.identification import bounds_of, in_these_rows
-from unbag.evaluation.measures import Measure, Sample
+from unbag.evaluation.measures import Area, Cost, Measure, Sample, get_measure, make_sample
 from unbag.evaluation.uncertainty import Estimate
 from unbag.observations.count_likelihood import LabelPosteriors
 
@@ -57,8 +64,7 @@ class LabelledEstimate(Estimate):
     n_labels: int = 0
 
 
-# Bags are left aside where they make an interval wider by more than this factor. To take always
-# what is narrower would favour draws with errors that are too small.
+# Bags are left aside where they make an interval wider by more than this factor.
 _WIDEST = 1.05
 
 # The whole skewness of a sample overcorrects; with this much of it 95% intervals from 200 labels
@@ -83,8 +89,7 @@ def estimates_from_labels(
 ) -> dict[str, LabelledEstimate]:
     """Estimate measures, each of a sample of its own, from bags and some labels drawn at random.
 
-    By default labels are those that were given to `unbag.bag_target`; as such rows have left their
-    bags, bags then only give how many rows of each class there are in all.
+    By default labels are those given to `unbag.bag_target`, whose rows have left their bags.
     """
     found: dict[str, LabelledEstimate] = {}
     imputed: dict[int, tuple[Draw, Imputations]] = {}
@@ -123,11 +128,7 @@ def from_draw(
 def _with_bags(
     measure: Measure, sample: Sample, drawn: Draw, imputations: Imputations
 ) -> tuple[float, Floats, float]:
-    """Estimate by imputations and their differences from labels.
-
-    Returns the value, what each labelled row adds to its error, and the variance that noise in
-    the counts adds.
-    """
+    """Value, what each labelled row adds to its error, and the variance that noisy counts add."""
     function, bags = in_these_rows(measure), drawn.bags
     statistics, weight = function.statistics(sample), drawn.weights / drawn.weights.sum()
     means, centres, differences = _compare(imputations.probabilities, statistics, drawn)
@@ -137,9 +138,13 @@ def _with_bags(
     for probabilities, unseen in imputations.folds:
         differences = _compare(probabilities, statistics, drawn)[2]
         by_row[unseen] = np.tensordot(slopes, differences[..., unseen], axes=2)
-    added = weight * (by_row - weight @ by_row)
-    value = float(function.of_means(means, bags))
-    return value, added, _noise_variance(slopes, means, centres, bags)
+    added, noise = weight * (by_row - weight @ by_row), 0.0
+    if bags.noise is not None:
+        # noise moves a class mean by c_b less the mean, per row
+        by_class = np.sum(slopes[..., None] * (centres - means[..., None]), axis=1)
+        by_class *= bags.sizes / (bags.class_shares[:, None] * bags.n_instances)
+        noise = float(np.einsum("cb,bcd,db->", by_class, bags.noise, by_class))
+    return float(function.of_means(means, bags)), added, noise
 
 
 def _compare(
@@ -151,15 +156,6 @@ def _compare(
     residual = (drawn.of_class - probabilities[:, rows]) / bags.class_shares[:, None]
     apart = statistics[:, rows] - centres[:, :, bags.index[rows]]
     return means, centres, residual[:, None] * apart
-
-
-def _noise_variance(slopes: Floats, means: Floats, centres: Floats, bags: Bags) -> float:
-    """Variance by noise in the counts, which moves a class mean by c_b less the mean, per row."""
-    if bags.noise is None:
-        return 0.0
-    by_class = np.sum(slopes[..., None] * (centres - means[..., None]), axis=1)
-    by_class *= bags.sizes / (bags.class_shares[:, None] * bags.n_instances)
-    return float(np.einsum("cb,bcd,db->", by_class, bags.noise, by_class))
 
 
 def _from_labels_alone(
@@ -179,24 +175,25 @@ def _interval(
     value: float, added: Floats, more: float, drawn: Draw, confidence_level: float, bounded: bool
 ) -> Estimate:
     """Turn what each row adds to the error into a standard error and an interval."""
-    n = len(added)
-    squares = float(np.sum(added**2))
+    n, squares = len(added), float(np.sum(added**2))
     variance = n / (n - 1) * float(np.sum(np.maximum(1 - 1 / drawn.weights, 0) * added**2)) + more
     error = float(np.sqrt(variance))
     skewness = float(np.sum(added**3)) / squares**1.5 if squares > 0 else 0.0
-    reach = stats.t.ppf((1 + confidence_level) / 2, n - 1)
-    low, high = (
-        value - error * _skewed(float(z), _TRUSTED_SKEWNESS * skewness) for z in (reach, -reach)
-    )
+    skewness *= _TRUSTED_SKEWNESS
+    reach = float(stats.t.ppf((1 + confidence_level) / 2, n - 1))
+    ends = np.array([reach, -reach])
+    if abs(skewness) >= 1e-4:
+        # Hall's cubic transformation
+        ends = 3 / skewness * (np.cbrt(1 + skewness * (ends - skewness / 6)) - 1)
+    low, high = (value - error * ends).tolist()
     return Estimate(value, error, low, high, confidence_level, bounded, "labels")
 
 
 def _exact_limits(value: float, drawn: Draw, confidence_level: float) -> tuple[float, float]:
     """Clopper and Pearson's limits where labels show less than one error; else 1 and 0.
 
-    Such labels have hardly a variance. Among n rows of the rarest class there are n independent
-    pairs with rows of the others, so that limits of n trials hold for the area under the ROC curve
-    as for rates.
+    Among n rows of the rarest class there are n independent pairs with others, so that limits of n
+    trials hold for the area under the ROC curve as for rates.
     """
     sums, squares = (drawn.of_class @ drawn.weights**k for k in (1, 2))
     n, tail = float(np.min(sums**2 / squares)), (1 - confidence_level) / 2
@@ -206,22 +203,12 @@ def _exact_limits(value: float, drawn: Draw, confidence_level: float) -> tuple[f
     return low, high
 
 
-def _skewed(z: float, skewness: float) -> float:
-    """Quantile of a studentised mean of given skewness, by Hall's cubic transformation."""
-    if abs(skewness) < 1e-4:
-        return z
-    return float(3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
-
-
 # --- imputations ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """The labelled rows, with their class numbers and weights, and the bags they were drawn from.
-
-    Weights are one over the probability that a row was drawn, scaled to sum to the number of all rows.
-    """
+    """The labelled rows, the bags that they are of, and one over the probability of each, summing to all rows."""
 
     rows: Ints
     labels: NDArray[np.int64]
@@ -255,37 +242,28 @@ def draw_of(sample: Sample, labels: ArrayLike | None, weights: ArrayLike | None)
             f"Of class {bags.class_names[counts.argmin()]} there are {counts.min()} labels, and at "
             f"least {FEWEST_LABELS} of every class are needed: label more rows."
         )
-    return Draw(rows, known[rows], _row_weights(weights, rows, bags.n_instances), bags)
-
-
-def _row_weights(weights: ArrayLike | None, rows: Ints, n: int) -> Floats:
-    """Weights of labelled rows, scaled to sum to the number of all rows."""
-    if weights is None:
-        return np.full(len(rows), n / len(rows))
-    given = np.asarray(weights, dtype=float)
-    if given.shape != (n,):
-        raise ValueError(f"There are {n} instances but weights of shape {given.shape}.")
-    given = given[rows]
-    if not (np.isfinite(given) & (given > 0)).all():
-        raise ValueError("The weight of a labelled row must be a positive number.")
-    return given * (n / given.sum())
+    n, each = bags.n_instances, np.ones(len(rows))
+    if weights is not None:
+        given = np.asarray(weights, dtype=float)
+        if given.shape != (n,):
+            raise ValueError(f"There are {n} instances but weights of shape {given.shape}.")
+        each = given[rows]
+        if not (np.isfinite(each) & (each > 0)).all():
+            raise ValueError("The weight of a labelled row must be a positive number.")
+    return Draw(rows, known[rows], each * (n / each.sum()), bags)
 
 
 def _all_in_one(bags: Bags) -> Bags:
     """One bag of all rows: what is known where labelled rows have left their bags."""
-    noise = None
-    if bags.noise is not None:
-        share = (bags.sizes / bags.n_instances)[:, None, None]
-        noise = np.sum(share**2 * bags.noise, axis=0)[None]
-    return Bags(
+    share = (bags.sizes / bags.n_instances)[:, None, None]
+    return replace(
+        bags,
         index=np.zeros(bags.n_instances, dtype=np.intp),
         ids=np.array(["all rows"], dtype=object),
         sizes=np.array([bags.n_instances]),
         proportions=bags.class_shares[None],
-        classes=bags.classes,
         labelled=np.zeros(1, dtype=bool),
-        noise=noise,
-        names=bags.names,
+        noise=None if bags.noise is None else np.sum(share**2 * bags.noise, axis=0)[None],
     )
 
 
@@ -299,7 +277,7 @@ class Imputations(NamedTuple):
 def candidates(sample: Sample, bags: Bags) -> list[Callable[[], Floats]]:
     """Imputations by scores, or their ranks, on several scales; each made when called."""
     scores = sample.scores
-    columns = scores[None] if scores.ndim == 1 else scores.T
+    columns = by_output(scores)
     middle, spread = np.median(columns), np.subtract(*np.quantile(columns, [0.75, 0.25]))
     spread = spread if spread > 0 else max(float(columns.std()), 1e-300)
     forms = [1.35 * (columns - middle) / spread]
@@ -331,10 +309,7 @@ def fit_imputations(drawn: Draw, choices: Sequence[Callable[[], Floats]]) -> Imp
 
 
 def imputed_means(imputation: Floats, statistics: Floats, bags: Bags) -> tuple[Floats, Floats]:
-    """Class means of statistics by imputations, corrected by c_b where these miss the counts, and c_b.
-
-    Shapes (n_classes, n_statistics) and (n_classes, n_statistics, n_bags).
-    """
+    """Class means (n_classes, n_statistics), corrected where imputations miss the counts, and c_b."""
     weight = imputation * (1 - imputation)
     total = np.maximum(bags.means(weight), 1e-12)[:, None]
     plain = bags.means(statistics)
@@ -345,3 +320,152 @@ def imputed_means(imputation: Floats, statistics: Floats, bags: Bags) -> tuple[F
     sums = bags.means(imputation[:, None] * statistics) + missed[:, None] * centres
     means = sums @ bags.sizes / bags.n_instances / bags.class_shares[:, None]
     return means, centres
+
+
+# --- which rows to label --------------------------------------------------------------------------
+
+# Part of the sampling probability that is the same for all rows: what a model is sure of, and wrong,
+# must be found as well.
+_EVEN = 0.5
+_N_STRATA = 10
+_ROUNDING = 1e-12
+
+
+def required_labels(
+    precision: float,
+    y: Any,
+    scores: ArrayLike,
+    *,
+    measure: str | Measure = "roc_auc",
+    labels: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    **options: Any,
+) -> int:
+    """Return the number of random labels that gives an interval of some half width.
+
+    Parameters
+    ----------
+    precision : float
+        Half the width of the interval: 0.02 for ±0.02.
+    y : as in `estimate`
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function. Without ``labels`` it is taken to be log-odds, as that of models
+        trained by the likelihood is; for an overconfident model the number is too small.
+    measure : as in `estimate`
+    labels : array-like of shape (n_instances,), optional
+        Some labels that are known already, drawn at random: fifty are better than the model's probabilities.
+    confidence_level, **options : as in `estimate`
+
+    Returns
+    -------
+    n_labels : int
+        At most the number of rows.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import required_labels
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> few, many = (required_labels(p, data.y, data.X[:, 0]) for p in (0.02, 0.01))
+    >>> 50 < few < many < 2000
+    True
+    """
+    check_positive(precision, "precision")
+    check_inside(confidence_level, "confidence_level")
+    sample, chosen = make_sample(y, scores), get_measure(measure, options)
+    n = sample.bags.n_instances
+    if labels is None:
+        spread = float(np.mean(_deviations(chosen, sample) ** 2))
+    else:
+        pilot = estimates_from_labels({"": (chosen, sample)}, confidence_level, labels)[""]
+        spread = pilot.standard_error**2 / max(1 / pilot.n_labels - 1 / n, 1e-300)
+    wanted = (precision / stats.norm.ppf((1 + confidence_level) / 2)) ** 2
+    return min(int(np.ceil(1 / (wanted / max(spread, 1e-300) + 1 / n))), n)
+
+
+def sample_rows_to_label(
+    n: int, y: Any, scores: ArrayLike, *, random_state: Any = None
+) -> tuple[Ints, Floats]:
+    """Choose rows whose labels are most informative, with sampling weights.
+
+    Rows are drawn from strata of similar scores, and within those spread over the bags. Every row
+    has a probability of being drawn, half of it the same for all; the other half goes to rows that are
+    uncertain and influential, by the model's own probabilities.
+
+    Parameters
+    ----------
+    n : int
+        How many rows.
+    y, scores : as in `estimate`
+    random_state : int, RandomState or None, default=None
+        Makes the draw repeatable.
+
+    Returns
+    -------
+    rows : ndarray of shape (n,)
+        Their positions, rising.
+    weights : ndarray of shape (n,)
+        Inverse sampling probability of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import evaluate, sample_rows_to_label
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> rows, weights = sample_rows_to_label(100, data.y, data.X[:, 0], random_state=0)
+    >>> labels, weight = np.full((2, 2000), np.nan)
+    >>> labels[rows], weight[rows] = data.labels[rows], weights
+    >>> found = evaluate(data.y, data.X[:, 0], labels=labels, weights=weight, n_resamples=100)
+    >>> bool(found["roc_auc"].low < 0.9 < found["roc_auc"].high)
+    True
+    """
+    sample = make_sample(y, scores)
+    size = sample.bags.n_instances
+    if not isinstance(n, int | np.integer) or not 1 <= n <= size:
+        raise ValueError(f"n must be a whole number from 1 to the {size} rows, not {n!r}.")
+    rng = check_random_state(random_state)
+    two = sample.bags.n_classes == 2
+    drawn = _sampling_probabilities(int(n), _deviations(Area() if two else Cost(), sample))
+    order = np.lexsort((rng.uniform(size=size), sample.bags.index, _strata(sample.scores)))
+    # equal steps from a random start through the rows laid out by their probabilities
+    total = np.cumsum(drawn[order])
+    total[-1] = n
+    rows = np.sort(order[np.diff(np.floor(total + rng.uniform()), prepend=0.0) > 0])
+    return rows, 1 / drawn[rows]
+
+
+def _deviations(measure: Measure, sample: Sample) -> Floats:
+    """Standard deviation of what each row adds to a measure, times the number of rows."""
+    function, bags = in_these_rows(measure), sample.bags
+    p = probabilities_of_all(LabelPosteriors(bags)(by_output(sample.scores)[None])[0])
+    statistics = function.statistics(sample)
+    means, centres = imputed_means(p, statistics, bags)
+    slopes = function.gradient(means, bags) / bags.class_shares[:, None]
+    apart = statistics[None] - centres[:, :, bags.index]
+    change = np.sum(slopes[..., None] * apart, axis=1)
+    variance = np.sum(p * change**2, axis=0) - np.sum(p * change, axis=0) ** 2
+    return np.sqrt(np.where(variance > _ROUNDING, variance, 0.0))
+
+
+def _sampling_probabilities(n: int, deviations: Floats) -> Floats:
+    """Probability that each row is drawn: they sum to n, and none is above 1."""
+    size, total = len(deviations), deviations.sum()
+    share = np.full(size, 1 / size)
+    if total > 0:
+        share = _EVEN / size + (1 - _EVEN) * deviations / total
+    drawn = n * share
+    while (drawn > 1).any():
+        sure = drawn >= 1
+        left = n - np.count_nonzero(sure)
+        drawn = np.where(sure, 1.0, left * share / share[~sure].sum() if left else 0.0)
+    return drawn
+
+
+def _strata(scores: Floats) -> Ints:
+    """Number rows by similar scores; of several classes, by that which is predicted as well."""
+    if scores.ndim == 1:
+        place = (stats.rankdata(scores, method="ordinal") - 1) / len(scores)
+        return np.floor(place * _N_STRATA).astype(np.intp)
+    best = scores.argmax(axis=1)
+    return best * _N_STRATA + _strata(scores.max(axis=1))

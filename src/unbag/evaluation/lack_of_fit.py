@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 from scipy.optimize import nnls
 
 from unbag._arrays import Floats, Ints
@@ -65,9 +65,6 @@ _SETTLED = 1e-3
 _ROUNDS = 3
 # Power at which a deviation "would have been detected".
 _POWER = 0.8
-# With more rows than this, ranks are those of a column rounded to quantiles of so many rows.
-_EXACT_RANKS = 50_000
-_QUANTILES = 500
 # Points at which the distribution of an estimated variance is evaluated.
 _NODES = 64
 
@@ -134,8 +131,7 @@ class LackOfFit:
         return np.where(plainly, self.plain.ratio, self.refined.ratio), np.minimum(p, p_plain)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
+class _Fit(NamedTuple):
     """Planes and the variances around them, bag by bag or class by class."""
 
     theta: Floats
@@ -173,18 +169,21 @@ class Plane:
         self.by_freedom, self.triangle = np.linalg.qr(self.weight[:, None] * G)
 
     def in_bags(self, column: Floats) -> InBags | None:
-        """LackMoments of a column in bags; None if it is constant."""
-        h, two_valued = _standardise(column)
-        if h is None:
+        """Moments of a column in each bag; None if it is constant."""
+        low, high = column.min(), column.max()
+        if low == high:
             return None
-        bags, n = self.bags, self.bags.sizes
-        powers = (h, h * h, h * h * h)
-        mean, second, third = (np.bincount(bags.index, one, len(n)) / n for one in powers)
+        upper = column == high
+        two_valued = bool((upper | (column == low)).all())
+        # centred mid-ranks, or 0 and 1 for two values
+        ranks = upper.astype(float) if two_valued else stats.rankdata(column) / len(column)
+        h, bags = ranks - ranks.mean(), self.bags
+        mean, second, third = (bags.means(power) for power in (h, h * h, h * h * h))
         return InBags(mean, second, third, two_valued)
 
     def test(self, columns: list[InBags]) -> LackOfFit:
         """Fit a plane to each of some columns."""
-        n = self.bags.sizes
+        n, G = self.bags.sizes, self.bags.proportions
         mean, second, third, two_valued = (np.array(one) for one in zip(*columns, strict=True))
         # a column may be constant in every bag, which no variance in bags allows for
         least = _LEAST_SPREAD * self._average(second, n)[:, None]
@@ -192,21 +191,22 @@ class Plane:
         cubes = third - 3 * mean * second + 2 * mean**3
 
         fit = self._fit(mean, spread)
-        free = _free(fit.q)
+        free, noisy = _free(fit.q), np.maximum(fit.uncertain, 0.0)
         # the variance within bags is linear in the proportions except for the distance of classes,
         # which makes it concave: a plane through it lies above the variance within classes
-        widest = self._on_plane(spread) + np.maximum(fit.uncertain, 0.0)
+        pooled = self._average(spread, n - 1)[:, None]
+        widest = np.maximum(self._of_classes(spread) @ G.T, pooled) + noisy
         # T of a two-valued column moves in steps: a pair of equal rare values in a bag is one
         step = two_valued * self._average(1 / (self.within * fit.v), n)
-        skewed_within = self._third_moments(cubes - self._third_between(fit))
-        skewed = self._third_moments(cubes)
-        refined = self._refined(fit, free, skewed_within, step)
+        # third moments due to the distance δ of classes: Σ_c γ_c (3σ_c²δ_c + δ_c³)
+        distance = fit.theta[:, None] - (fit.theta @ G.T)[..., None]
+        between = np.sum(G * (3 * fit.sigma2[:, None] + distance**2) * distance, axis=2)
+        skewed_within, skewed = self._third_moments(cubes - between), self._third_moments(cubes)
+        refined = self._refined(fit, free, distance, skewed_within, step)
         # this does not depend on θ
-        plain = self._moments(
-            fit, free, spread + np.maximum(fit.uncertain, 0.0), widest, skewed, step
-        )
+        plain = self._moments(fit, free, spread + noisy, widest, skewed, step)
 
-        design = fit.root[..., None] * self.bags.proportions
+        design = fit.root[..., None] * G
         r = _robust_residuals(fit.root * mean, design, fit.residual, free) * np.sqrt(fit.v)
         z, p_bag = self._judge_bags(r, fit.actual, skewed_within, refined)
         z_plain, p_plain = self._judge_bags(r, widest, skewed, plain)
@@ -249,27 +249,18 @@ class Plane:
             actual = sigma2 @ G.T + np.maximum(uncertain, 0.0)
             # classes may be far apart, but not so far that nothing is left within them
             actual = np.maximum(actual, _LEAST_WITHIN * pooled)
-        return _Fit(
-            theta=theta,
-            covariance=covariance,
-            projection=weighted * root[:, None],
-            root=root,
-            q=q,
-            residual=residual,
-            own=own,
-            sigma2=sigma2,
-            uncertain=uncertain,
-            actual=actual,
-            v=v,
-        )
+        projection = weighted * root[:, None]
+        found = theta, covariance, projection, root, q, residual, own, sigma2, uncertain, actual, v
+        return _Fit(*found)
 
-    def _refined(self, fit: _Fit, free: Floats, skewed: Floats, step: Floats) -> LackMoments:
+    def _refined(
+        self, fit: _Fit, free: Floats, distance: Floats, skewed: Floats, step: Floats
+    ) -> LackMoments:
         """T against the variance within classes."""
-        n, G = self.bags.sizes, self.bags.proportions
         # T_i holds products of different instances, and −2 Σ_j δ_j ε_j / (n_i − 1) from the
         # distance δ of classes; the estimate of θ adds its own part through K
-        distance = fit.theta[:, None] - (fit.theta @ G.T)[..., None]
-        apart = 4 * n / self.within**2 * np.einsum("ic,mic,mc->mi", G, distance**2, fit.sigma2)
+        apart = np.einsum("ic,mic,mc->mi", self.bags.proportions, distance**2, fit.sigma2)
+        apart *= 4 * self.bags.sizes / self.within**2
         M = np.tensordot(self.plural * free / fit.v, self.K, 1)
         MC = M @ fit.covariance
         found = self._moments(fit, free, fit.own, fit.actual, skewed, step)
@@ -290,27 +281,33 @@ class Plane:
         """T against the spread of each bag, which is expected to be this variance."""
         u = variance / fit.v
         own = np.where(self.plural, spread / fit.v, u)
-        two, three = _traces(fit.q, u)
+        # traces of (AU)² and (AU)³ for A = I − qqᵀ and U = diag(u)
+        one, two, three = (fit.q.mT @ (u[..., None] ** k * fit.q) for k in (1, 2, 3))
+        second = np.sum(u**2, axis=1) - 2 * _trace(two) + _trace(one @ one)
+        third = np.sum(u**3, axis=1) - 3 * _trace(three) + 3 * _trace(two @ one)
+        third -= _trace(one @ one @ one)
         # what third moments add to the third cumulant of T
         lumps = 4 * self.bags.sizes / self.within**2 * skewed**2
         return LackMoments(
             excess=np.sum(fit.residual**2 - free * own, axis=1) - step,
             scale=np.sum(free * u, axis=1),
-            variance=2 * two,
+            variance=2 * second,
             noise=2 * np.sum(self.plural * (free * u) ** 2 / self.within, axis=1),
-            third=8 * three + np.sum(self.plural * (free / fit.v) ** 3 * lumps, axis=1),
+            third=8 * third + np.sum(self.plural * (free / fit.v) ** 3 * lumps, axis=1),
         )
 
     def _judge_bags(
         self, residual: Floats, variance: Floats, skewed: Floats, moments: LackMoments
     ) -> tuple[Floats, Floats]:
-        """Standardised residuals of bags, and their p-values."""
+        """Standardised residuals of bags, and the larger of Student's p-value and a skewed one."""
         n = self.bags.sizes
         # the variance of single classes is known less well than the average: err on its side
         cautious = np.maximum(variance, self._average(variance, n)[:, None])
-        z = residual / np.sqrt(cautious)
-        df = 2 * moments.scale**2 / moments.noise
-        return z, _bag_tails(z, skewed / np.sqrt(n * cautious**3), df[:, None])
+        z, df = residual / np.sqrt(cautious), 2 * moments.scale**2 / moments.noise
+        size, skewness = np.abs(z), skewed / np.sqrt(n * cautious**3)
+        shape = 4 / np.maximum(skewness * np.sign(z), 1e-3) ** 2
+        tail = special.gammaincc(shape, shape + size * np.sqrt(shape))
+        return z, np.minimum(2 * np.maximum(special.stdtr(df[:, None], -size), tail), 1.0)
 
     def _p_steep(self, fit: _Fit, spread: Floats, widest: Floats) -> Floats:
         """P-value of √(θᵀKθ) ≤ √S, for sums K and S over bags, weighted by n_i − 1."""
@@ -337,17 +334,6 @@ class Plane:
         targets = (self.weight * variances) @ self.by_freedom
         return np.array([nnls(self.triangle, target)[0] for target in targets])
 
-    def _on_plane(self, spread: Floats) -> Floats:
-        """Variances within bags, on the plane fitted to them but no smaller than the average."""
-        pooled = self._average(spread, self.bags.sizes - 1)[:, None]
-        return np.maximum(self._of_classes(spread) @ self.bags.proportions.T, pooled)
-
-    def _third_between(self, fit: _Fit) -> Floats:
-        """Third moments due to the distance δ of classes: Σ_c γ_c (3σ_c²δ_c + δ_c³)."""
-        G = self.bags.proportions
-        distance = fit.theta[:, None] - (fit.theta @ G.T)[..., None]
-        return np.sum(G * (3 * fit.sigma2[:, None] + distance**2) * distance, axis=2)
-
     def _third_moments(self, cubes: Floats) -> Floats:
         """Third moments of bags, on the plane fitted to them but no smaller than the average."""
         root = np.sqrt(self.bags.sizes)
@@ -355,25 +341,6 @@ class Plane:
         pooled = self._average(cubes, self.bags.sizes)[:, None]
         sign = np.where(pooled >= 0, 1.0, -1.0)
         return np.asarray(sign * np.maximum(sign * fitted, abs(pooled)))
-
-
-def _standardise(values: Floats) -> tuple[Floats | None, bool]:
-    """Centred mid-ranks, or 0 and 1 for two values, and whether it is two; None for a constant."""
-    low, high = values.min(), values.max()
-    if low == high:
-        return None, False
-    upper = values == high
-    if (upper | (values == low)).all():
-        return upper - upper.mean(), True
-    if len(values) <= _EXACT_RANKS:
-        _, code = np.unique(values, return_inverse=True)
-    else:
-        sample = values[:: len(values) // _EXACT_RANKS + 1]
-        knots = np.unique(np.quantile(sample, np.linspace(0, 1, _QUANTILES + 1)))
-        code = np.searchsorted(knots, values, "right")
-    count = np.bincount(code)
-    middle = (np.cumsum(count) - count / 2) / len(values) - 0.5
-    return middle[code], False
 
 
 def _free(q: Floats) -> Floats:
@@ -416,20 +383,3 @@ def _robust_residuals(mean: Floats, design: Floats, residual: Floats, free: Floa
         z[moving] = (of - (x @ slopes)[..., 0]) / error
         moving = moving[np.abs(z[moving] - before).max(axis=1) >= _SETTLED]
     return z
-
-
-def _traces(q: Floats, u: Floats) -> tuple[Floats, Floats]:
-    """Traces of (AU)² and (AU)³ for A = I − qqᵀ and U = diag(u)."""
-    one, two, three = (q.mT @ (u[..., None] ** k * q) for k in (1, 2, 3))
-    second = np.sum(u**2, axis=1) - 2 * _trace(two) + _trace(one @ one)
-    third = np.sum(u**3, axis=1) - 3 * _trace(three) + 3 * _trace(two @ one)
-    return second, third - _trace(one @ one @ one)
-
-
-def _bag_tails(z: Floats, skewness: Floats, df: Floats) -> Floats:
-    """Two-sided p-values of standardised bag means: the larger of Student's and a skewed tail."""
-    size = np.abs(z)
-    towards = np.maximum(skewness * np.sign(z), 1e-3)
-    shape = 4 / towards**2
-    skewed = special.gammaincc(shape, shape + size * np.sqrt(shape))
-    return np.minimum(2 * np.maximum(special.stdtr(df, -size), skewed), 1.0)

@@ -42,6 +42,10 @@ _STEP = 1e-5
 
 ScoreKind = Literal["scores", "probabilities", "predictions"]
 
+_LABELS = "All scores are class labels, as model.predict(X) gives them"
+_GIVE = "give model.decision_function(X)"
+_COLUMNS = "(Two columns, one for each class, are never taken for {}.)"
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -58,10 +62,7 @@ class Sample:
         return decontamination_weights(self.bags)
 
     def row_weights(self) -> Iterator[Floats]:
-        """Weight of every row in a class, class after class: they take much memory.
-
-        W[i, c]/n_i for the rows of bag i, or posteriors scaled to sum to one.
-        """
+        """Weight of every row in one class after the other: W[i, c]/n_i, or scaled posteriors."""
         if self.posterior is None:
             for of_bags in (self.weights / self.bags.sizes[:, None]).T:
                 yield of_bags[self.bags.index]
@@ -84,36 +85,28 @@ class Sample:
     def check_order(self) -> None:
         """Refuse predicted classes, which put no order between rows."""
         if self.kind == "predictions":
-            raise ValueError(
-                "All scores are class labels, as model.predict(X) gives them, and labels rank no "
-                "rows; give model.decision_function(X)."
-            )
+            raise ValueError(f"{_LABELS}, and labels rank no rows; {_GIVE}.")
 
     def check_threshold(self, threshold: float) -> None:
         """Refuse predicted classes and probabilities that a threshold does not divide."""
-        if self.kind == "predictions" and not self.scores.min() < threshold < self.scores.max():
-            middle = (self.scores.min() + self.scores.max()) / 2
+        low, high = self.scores.min(), self.scores.max()
+        if self.kind == "predictions" and not low < threshold < high:
             raise ValueError(
-                "All scores are class labels, as model.predict(X) gives them, and the threshold "
-                f"{threshold:g} is not between them; give model.decision_function(X), or "
-                f"threshold={middle:g}."
+                f"{_LABELS}, and the threshold {threshold:g} is not between them; {_GIVE}, or "
+                f"threshold={(low + high) / 2:g}."
             )
         if self.kind == "probabilities" and threshold == 0:
             raise ValueError(
                 "All scores lie between 0 and 1, as probabilities do, and the threshold is 0, so "
-                "that all would be predicted positive; give model.decision_function(X), or "
-                "threshold=0.5 for probabilities. (Two columns, one for each class, are never "
-                "taken for probabilities.)"
+                f"that all would be predicted positive; {_GIVE}, or threshold=0.5 for "
+                f"probabilities. {_COLUMNS.format('probabilities')}"
             )
 
     def check_scale(self) -> None:
         """Refuse what a loss would not understand."""
         if self.kind != "scores":
-            raise ValueError(
-                f"All scores look like {self.kind}, and a loss is one of decision values; give "
-                "model.decision_function(X). (Two columns, one for each class, are never taken for "
-                "them.)"
-            )
+            text = f"All scores look like {self.kind}, and a loss is one of decision values"
+            raise ValueError(f"{text}; {_GIVE}. {_COLUMNS.format('them')}")
 
 
 def make_sample(
@@ -138,12 +131,11 @@ def make_sample(
     what = "A single column of scores" if values.ndim == 1 else binary
     if what is not None and bags.n_classes != 2:
         raise ValueError(f"{what} is for two classes and there are {bags.n_classes}.")
-    kind: ScoreKind = "scores" if trusted or values.ndim == 2 else _kind(values, bags.classes)
-    if values.ndim == 2 and bags.n_classes == 2:
-        values = values[:, 1] - values[:, 0]
     if not np.isfinite(values).all():
         raise ValueError("Scores must be finite numbers.")
-    return Sample(bags, values, kind)
+    if values.ndim == 2:
+        return Sample(bags, values[:, 1] - values[:, 0] if bags.n_classes == 2 else values)
+    return Sample(bags, values, "scores" if trusted else _kind(values, bags.classes))
 
 
 def as_columns(scores: Floats) -> Floats:
@@ -174,16 +166,12 @@ class Tally:
     value: Callable[[Floats], Floats]  # of class means (..., n_classes, n_statistics)
 
 
-def score_cells(scores: Floats) -> Ints:
-    """Number the instances by score, in a limited number of cells of about equal content."""
+def count_in_cells(bags: Bags, scores: Floats) -> tuple[Ints, Floats]:
+    """Cells of similar score, about equally full: of each row, and shares (n_bags, n_cells)."""
     ordered = np.sort(scores)
     ends = np.unique(ordered[(np.arange(1, _MAX_CELLS + 1) * len(ordered)) // _MAX_CELLS - 1])
-    return np.searchsorted(ends, scores)
-
-
-def cell_shares(bags: Bags, cell: Ints) -> Floats:
-    """Share of each bag's instances in each cell: shape (n_bags, n_cells)."""
-    return bags.tally(cell, int(cell.max()) + 1) / bags.sizes[:, None]
+    cell = np.searchsorted(ends, scores)
+    return cell, bags.tally(cell, int(cell.max()) + 1) / bags.sizes[:, None]
 
 
 class Measure(ABC):
@@ -256,11 +244,7 @@ class OfConfusion(ByClassMeans):
     threshold: float = 0.0
 
     def statistics(self, sample: Sample) -> Floats:
-        """How far each instance is predicted to be of each class: (n_classes, n_instances).
-
-        A score equal to the threshold counts half for either class. With one column of scores per
-        class, the class with the largest score is predicted.
-        """
+        """Predicted class of each instance (n_classes, n_instances); at the threshold, half of each."""
         scores = sample.scores
         if scores.ndim == 2:
             return (scores.argmax(axis=1) == np.arange(scores.shape[1])[:, None]).astype(float)
@@ -271,8 +255,8 @@ class OfConfusion(ByClassMeans):
     def unseen(self, sample: Sample, tail: float) -> Floats:
         """Values where all rows are predicted alike, if some were not: all of these right, or wrong.
 
-        Resampled bags do not vary there. A share of 1 − tail^(1/n) is the most that n rows can fail
-        to show (Clopper and Pearson), n their number over the design effect of bags on the scores.
+        A share of 1 − tail^(1/n) is the most that n rows can fail to show (Clopper and Pearson), n
+        their number over the design effect of bags on the scores.
         """
         statistics, scores = self.statistics(sample), np.atleast_2d(sample.scores.T)
         if np.ptp(statistics, axis=1).any() or not np.ptp(scores):
@@ -300,10 +284,9 @@ class Rate(OfConfusion):
 
 @dataclass(frozen=True)
 class Cost(OfConfusion):
-    """Σ_c π_c Σ_k cost[c, k] · P(predicted k | class c).
+    """Σ_c π_c Σ_k cost[c, k] · P(predicted k | class c), or one minus it: the ``complement``.
 
-    ``cost=None`` charges one for every error, so that a balanced prior gives the balanced error
-    rate; ``complement`` gives one minus it, the (balanced) accuracy.
+    ``cost=None`` charges one for every error: a balanced prior gives the balanced error rate.
     """
 
     class_prior: Any = "balanced"
@@ -315,13 +298,10 @@ class Cost(OfConfusion):
         """Whether it is a proportion of errors, or one minus it."""
         return self.complement or self.cost is None
 
-    def _charges(self, bags: Bags) -> Floats:
-        prior = resolve_class_prior(self.class_prior, bags.class_shares)
-        return prior[:, None] * check_cost(self.cost, bags)
-
     def of_means(self, means: Floats, bags: Bags) -> Any:
         """Measure for given class means."""
-        charge = np.sum(self._charges(bags) * means, axis=(-2, -1))
+        prior = resolve_class_prior(self.class_prior, bags.class_shares)
+        charge = np.sum(prior[:, None] * check_cost(self.cost, bags) * means, axis=(-2, -1))
         return 1 - charge if self.complement else charge
 
 
@@ -381,9 +361,8 @@ class Risk(ByClassMeans):
 class Area(Measure):
     """Area under the ROC curve: P(f(X₊) > f(X₋)) + ½ P(f(X₊) = f(X₋)).
 
-    With signed weights it is Σ W₊(x) W₋(z) (1[f(x) > f(z)] + ½ 1[f(x) = f(z)]) over all
-    instances, which sorting gives in O(n log n). Pairs inside a bag add what they are expected
-    to add, since each counts together with its mirror image: the estimate is unbiased.
+    With signed weights Σ W₊(x) W₋(z) (1[f(x) > f(z)] + ½ 1[f(x) = f(z)]) is unbiased: pairs inside
+    a bag add what they are expected to, since each counts together with its mirror image.
     """
 
     def value(self, sample: Sample) -> float:
@@ -399,8 +378,7 @@ class Area(Measure):
 
     def tally(self, sample: Sample) -> Tally:
         """Count bags in cells of scores that hold about equally many instances."""
-        cell = score_cells(sample.scores)
-        shares = cell_shares(sample.bags, cell)
+        cell, shares = count_in_cells(sample.bags, sample.scores)
         by_class = np.stack([np.bincount(cell, row).astype(float) for row in sample.row_weights()])
         # what pairs of one cell add beyond one half each
         offset = self.value(sample) - float(area_under_roc(by_class))

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbag._arrays import Floats
-from unbag._outputs import by_output
+from unbag._outputs import by_output, probabilities_of_all, scores_of_all
 from unbag._text import p_text, percent, sentence, shown, whole, wrapped
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities, offset_for_shares
@@ -83,29 +83,41 @@ class ClassMonitoring:
     ratio: float  # observed over expected
     ratio_error: float  # clustered by bag
     totals_p: float
+    slope_ratio: float  # slope of the new bags over that in training
+    slope_ratio_error: float
     line: BagLine  # of the training bags
     change: LineComparison  # the new bags against it
     rows: Stability  # of the probabilities of the class
 
     @property
-    def slope_ratio(self) -> float:
-        """Slope of the new bags over that in training."""
-        return 1 + self.change.slope / self._slope_before
-
-    @property
-    def slope_ratio_error(self) -> float:
-        """Its standard error."""
-        return self.change.slope_error / self._slope_before
-
-    @property
-    def _slope_before(self) -> float:
-        # a line without a slope is as steep as its error allows
-        return max(self.line.slope, self.line.slope_error)
-
-    @property
     def scatter_ratio(self) -> float:
         """Chi-square of the new bags around their line over its degrees of freedom."""
         return self.change.chi_square / self.change.degrees
+
+    def describe(self, of: str) -> tuple[str, list[str]]:
+        """Totals in a sentence, and slope and scatter in one each; ``of`` names the class."""
+        low, high = _limits(self.ratio, self.ratio_error)
+        totals = (
+            f"Totals{of}: {whole(self.observed)} observed, {whole(self.expected)} expected; ratio "
+            f"{self.ratio:.2f} (95% interval, clustered by bag: {low:.2f} to {high:.2f}; "
+            f"{p_text(self.totals_p)})."
+        )
+        low, high = _limits(self.slope_ratio, self.slope_ratio_error)
+        slope = (
+            f"{self.slope_ratio:.2f} times that of training (95% interval: {low:.2f} to "
+            f"{high:.2f}; {p_text(self.change.slope_p)})."
+        )
+        if self.slope_ratio < 0:
+            slope += " The order of the bags is reversed."
+        if self.slope_ratio_error > 1:  # known no better than by the size of the slope itself
+            slope = "unknown, since the new bags are too alike."
+        scatter = (
+            f"Dispersion{of}: bags vary {self.scatter_ratio:.2f} times as much around their line as "
+            "sampling, known noise and the bag effect of training explain (chi-square "
+            f"{self.change.chi_square:.1f} on {self.change.degrees:.0f}; "
+            f"{p_text(self.change.scatter_p)})."
+        )
+        return totals, [f"Slope{of}: {slope}", scatter]
 
 
 def compare_class(
@@ -122,16 +134,18 @@ def compare_class(
         change = compare_with_line(centred, now)._replace(z=change.z)
     gap, error = found.total_gap()
     both = float(np.hypot(error, before.gap_error))
-    totals_p = 2 * stats.t.sf(abs(gap - before.gap) / both, len(found.sizes) - 1)
-    mean = max(found.mean, 1e-12)
-    n_rows = float(found.sizes.sum())
+    mean, n_rows = max(found.mean, 1e-12), float(found.sizes.sum())
+    # a line without a slope is as steep as its error allows
+    slope_before = max(line.slope, line.slope_error)
     return ClassMonitoring(
         name=bags.class_names[number],
         expected=n_rows * found.mean,
         observed=n_rows * found.share,
         ratio=found.share / mean,
         ratio_error=both / mean,
-        totals_p=float(totals_p),
+        totals_p=float(2 * stats.t.sf(abs(gap - before.gap) / both, len(found.sizes) - 1)),
+        slope_ratio=1 + change.slope / slope_before,
+        slope_ratio_error=change.slope_error / slope_before,
         line=line,
         change=change,
         rows=stability_index(before.rows, bags, probabilities),
@@ -142,9 +156,8 @@ def compare_class(
 class MonitoringResult:
     """Whether a model still holds; made by `monitor`. Printing it shows the tests.
 
-    ``bags`` has one row per bag: ``bag``, ``size``, ``class``, ``probability`` (mean), ``expected``
-    (proportion by the line of training), ``observed`` (proportion) and ``z`` (standardised
-    residual, of the class where it is largest).
+    ``bags`` has a row per bag: ``bag``, ``size``, ``class`` (that with the largest residual),
+    ``probability`` (mean), ``expected`` and ``observed`` (proportions) and ``z`` (residual).
     """
 
     classes: tuple[ClassMonitoring, ...]  # the second of two classes, or each of several
@@ -185,13 +198,6 @@ class MonitoringResult:
         return "ok"
 
     @property
-    def worst(self) -> int:
-        """Number of the bag with the largest residual."""
-        return int(np.argmax(np.abs(self.bags["z"])))
-
-    # --- words --------------------------------------------------------------------------------
-
-    @property
     def lead(self) -> str:
         """The verdict in a sentence or two."""
         if self.verdict == "ok" and not any(one.line.significant for one in self.classes):
@@ -211,64 +217,32 @@ class MonitoringResult:
             prior = ",".join(f"{share:.4f}" for share in shares)
         return [f"Use --class-prior {prior} (class_prior= in Python), at which totals agree."]
 
-    def describe_totals(self) -> list[str]:
-        """Counts against sums of probabilities, one sentence for each class."""
-        texts = []
-        for one in self.classes:
-            low, high = _limits(one.ratio, one.ratio_error)
-            texts.append(
-                f"Totals{self._of(one)}: {whole(one.observed)} observed, {whole(one.expected)} "
-                f"expected; ratio {one.ratio:.2f} (95% interval, clustered by bag: {low:.2f} to "
-                f"{high:.2f}; {p_text(one.totals_p)})."
-            )
-        return texts
-
-    def describe_bags(self) -> list[str]:
-        """Slope and scatter for each class, and the worst bag."""
-        texts = []
-        for one in self.classes:
-            low, high = _limits(one.slope_ratio, one.slope_ratio_error)
-            change, of = one.change, self._of(one)
-            slope = f"{one.slope_ratio:.2f} times that of training "
-            slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(change.slope_p)})."
-            if one.slope_ratio < 0:
-                slope += " The order of the bags is reversed."
-            if one.slope_ratio_error > 1:  # known no better than by the size of the slope itself
-                slope = "unknown, since the new bags are too alike."
-            texts += [
-                f"Slope{of}: {slope}",
-                f"Dispersion{of}: bags vary {one.scatter_ratio:.2f} times as much around their line as "
-                "sampling, known noise and the bag effect of training explain (chi-square "
-                f"{change.chi_square:.1f} on {change.degrees:.0f}; {p_text(change.scatter_p)}).",
-            ]
-        return [*texts, self.describe_worst_bag()]
-
-    def describe_worst_bag(self) -> str:
-        """The bag with the largest residual."""
-        row = {name: column[self.worst] for name, column in self.bags.items()}
-        n_bags = len(self.bags["z"])
-        name = "" if len(self.classes) == 1 else f" of class {shown(row['class'], 40)}"
-        # median of the largest of so many standard normal residuals, without signs
-        largest = float(stats.norm.isf((1 - np.exp2(-1 / n_bags)) / 2))
-        return (
-            f"Worst bag: {shown(row['bag'], 60)}, {percent(row['observed'], 1)}{name} observed, "
-            f"{percent(row['expected'], 1)} expected ({row['z']:+.1f} standard errors; the "
-            f"largest of {n_bags} bags is typically {largest:.1f})."
-        )
-
     def describe_rows(self) -> list[str]:
         """Drift of the rows."""
         index = max(self.classes, key=lambda one: one.rows.index).rows
         return [f"Rows: {index.description}.", *map(sentence, self.out_of_range.words)]
 
-    def _of(self, one: ClassMonitoring) -> str:
-        return "" if len(self.classes) == 1 else f" of class {shown(one.name, 40)}"
+    def _of(self, name: Any) -> str:
+        return "" if len(self.classes) == 1 else f" of class {shown(name, 40)}"
 
     def __str__(self) -> str:
-        lines = [line for text in (self.lead, *self.advice) for line in wrapped(text)]
-        for text in (*self.describe_totals(), *self.describe_bags(), *self.describe_rows()):
-            lines += wrapped(text, "- ", "  ")
-        return "\n".join(lines)
+        of_classes = [one.describe(self._of(one.name)) for one in self.classes]
+        lines = [totals for totals, _ in of_classes]
+        lines += [line for _, others in of_classes for line in others]
+        worst, n_bags = np.argmax(np.abs(self.bags["z"])), len(self.bags["z"])
+        row = {name: column[worst] for name, column in self.bags.items()}
+        # median of the largest of so many standard normal residuals, without signs
+        largest = float(stats.norm.isf((1 - np.exp2(-1 / n_bags)) / 2))
+        lines.append(
+            f"Worst bag: {shown(row['bag'], 60)}, {percent(row['observed'], 1)}"
+            f"{self._of(row['class'])} observed, {percent(row['expected'], 1)} expected "
+            f"({row['z']:+.1f} standard errors; the largest of {n_bags} bags is typically "
+            f"{largest:.1f})."
+        )
+        text = [line for text in (self.lead, *self.advice) for line in wrapped(text)]
+        for line in (*lines, *self.describe_rows()):
+            text += wrapped(line, "- ", "  ")
+        return "\n".join(text)
 
 
 def _limits(value: float, error: float) -> tuple[float, float]:
@@ -328,7 +302,6 @@ def monitor(
         raise ValueError(f"tolerance must not be negative, as {tolerance!r} is.")
     check_gives_probabilities(model)
     bags = check_bag_target(y)
-    _check_reference(bags, reference)
     if class_names is not None:
         bags = replace(bags, names=tuple(map(str, class_names)))
     return compare_bags(bags, model.predict_proba(X), X, reference, tolerance)
@@ -338,25 +311,11 @@ def drift_notes(
     reference: MonitoringReference, y: Any, probabilities: ArrayLike, X: Any = None
 ) -> tuple[str, ...]:
     """Compare new rows and their counts with those of training as `monitor` does, in sentences."""
-    bags = check_bag_target(y)
     try:
-        _check_reference(bags, reference)
+        found = compare_bags(check_bag_target(y), probabilities, X, reference)
     except ValueError as error:
         return (f"Drift is not tested: {error}",)
-    table = np.asarray(probabilities, dtype=float)
-    table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
-    found = compare_bags(bags, table, X, reference)
     return (f"Drift: {found.lead}", *found.advice, *found.describe_rows())
-
-
-def _check_reference(bags: Bags, reference: MonitoringReference) -> None:
-    n_classes, n_bags = len(reference.class_shares), int((~bags.labelled).sum())
-    if bags.n_classes != n_classes:
-        raise ValueError(
-            f"The reference is for {n_classes} classes, and the target has {bags.n_classes}."
-        )
-    if n_bags < FEWEST_BAGS:
-        raise ValueError(f"monitor takes {FEWEST_BAGS} new bags at least, and there are {n_bags}.")
 
 
 def compare_bags(
@@ -367,47 +326,40 @@ def compare_bags(
     tolerance: float = _TOLERANCE,
 ) -> MonitoringResult:
     """Compare new bags with those of training, by the probabilities of their rows."""
-    p = np.asarray(probabilities, dtype=float)
+    n_classes, used = len(reference.class_shares), np.flatnonzero(~bags.labelled)
+    if bags.n_classes != n_classes:
+        raise ValueError(
+            f"The reference is for {n_classes} classes, and the target has {bags.n_classes}."
+        )
+    if len(used) < FEWEST_BAGS:
+        raise ValueError(
+            f"monitor takes {FEWEST_BAGS} new bags at least, and there are {len(used)}."
+        )
+    p = probabilities_of_all(by_output(probabilities)).T
     before, least = np.array(reference.class_shares), 0.5 / bags.n_instances
     # the class prior at which probabilities add up to the totals
     offset = offset_for_shares(by_output(log_odds_of(p)), np.clip(bags.class_shares, least, None))
-    prior = np.clip(before, least, None) * np.exp([0.0, *offset] if len(offset) == 1 else offset)
+    prior = np.clip(before, least, None) * np.exp(scores_of_all(offset[:, None])[:, 0])
     prior /= prior.sum()
     moved = adjust_probabilities(p, before, prior)
     classes = tuple(
         compare_class(bags, number, one, p[:, number], moved[:, number])
         for number, one in zip(reference.numbers, reference.classes, strict=True)
     )
-    return MonitoringResult(
-        classes=classes,
-        bags=_by_bag(bags, reference, classes, p),
-        class_prior=tuple(map(float, prior)),
-        out_of_range=OutOfRange(reference.columns, X),
-        tolerance=tolerance,
-    )
-
-
-def _by_bag(
-    bags: Bags,
-    reference: MonitoringReference,
-    classes: tuple[ClassMonitoring, ...],
-    probabilities: Floats,
-) -> dict[str, NDArray[Any]]:
-    """One row per bag, of the class where its residual is largest."""
-    used = np.flatnonzero(~bags.labelled)
+    # of each bag the class where its residual is largest
     z = np.stack([one.change.z for one in classes])
-    chosen = np.abs(z).argmax(axis=0)
-    numbers = np.array(reference.numbers)[chosen]
-    means = bags.means(probabilities.T).T[used, numbers]
-    expected = np.array(
-        [float(classes[k].line.shares_at(mean)) for k, mean in zip(chosen, means, strict=True)]
-    )
-    return {
+    worst, each = np.abs(z).argmax(axis=0), np.arange(len(used))
+    numbers = np.array(reference.numbers)[worst]
+    means = bags.means(p.T)[numbers, used]
+    expected = np.stack([one.line.shares_at(means) for one in classes])
+    by_bag = {
         "bag": bags.ids[used],
         "size": bags.sizes[used],
         "class": bags.class_names[numbers],
         "probability": means,
-        "expected": expected,
+        "expected": expected[worst, each],
         "observed": bags.proportions[used, numbers],
-        "z": z[chosen, np.arange(len(used))],
+        "z": z[worst, each],
     }
+    out_of_range = OutOfRange(reference.columns, X)
+    return MonitoringResult(classes, by_bag, tuple(map(float, prior)), out_of_range, tolerance)

@@ -14,7 +14,6 @@ from unbag.evaluation.bag_effects import BagEffect
 from unbag.evaluation.curves import RocBand
 from unbag.evaluation.held_out import ScoredRows
 from unbag.evaluation.label_shift import LabelShiftTest
-from unbag.evaluation.labelled import LabelledEstimate
 from unbag.evaluation.measures import Measure, Sample
 from unbag.evaluation.sensitivity import RobustnessValue, SignalName, find_robustness
 from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict
@@ -62,17 +61,6 @@ class Evaluation:
         Log-odds within bags relative to the fitted ones, at the ends of the sensitivity range.
     drift : tuple of str
         Differences from the training rows, where a reference was given.
-
-    Examples
-    --------
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import evaluate
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
-    >>> evaluation = evaluate(data.y, data.X[:, 0], n_resamples=100)
-    >>> evaluation.verdict.name, evaluation.verdict.assumption
-    ('not_rejected', 'label_shift')
-    >>> sorted(evaluation.estimates)[:3]
-    ['accuracy', 'balanced_accuracy', 'f1']
     """
 
     verdict: Verdict
@@ -153,8 +141,7 @@ class Evaluation:
         >>> 0 < weak.value < strong.value
         True
         """
-        name = self._name(measure)
-        one, own = self._measured(name)
+        name, one, own = self._measured(measure)
         held_out, checks = self.rows.log_odds, self.rows.checks
         columns = next((check.columns for check in checks if check.columns is not None), None)
         low, _ = self.by_assumption["covariate_shift"][name].shown_limits
@@ -177,17 +164,15 @@ class Evaluation:
         -------
         values : dict of float to float
         """
-        measured = self._measured(self._name(measure))
-        return {float(one): self.rows.log_odds.value_at(one, *measured) for one in factors}
+        _, one, own = self._measured(measure)
+        return {float(kappa): self.rows.log_odds.value_at(kappa, one, own) for kappa in factors}
 
-    def _name(self, measure: str | None) -> str:
-        return next(iter(self.estimates)) if measure is None else measure
-
-    def _measured(self, measure: str) -> tuple[Measure, Sample]:
-        self[measure]  # or a KeyError that names those there are
+    def _measured(self, measure: str | None) -> tuple[str, Measure, Sample]:
+        name = next(iter(self.estimates)) if measure is None else measure
+        self[name]  # or a KeyError that names those there are
         if not self.rows.log_odds.scaled or not self.verdicts:
             raise ValueError("This takes log-odds of rows in bags, which this evaluation has not.")
-        return self.measures[measure], self.rows.of(measure)
+        return name, self.measures[name], self.rows.of(name)
 
     def condition(self, measure: str) -> str:
         """Say when the value that stands in a range is right.
@@ -207,9 +192,13 @@ class Evaluation:
         return "if log-odds are calibrated within bags"
 
     @property
+    def _first(self) -> Estimate:
+        return next(iter(self.estimates.values()))
+
+    @property
     def lead(self) -> str:
         """What the estimates rest on, in a sentence."""
-        return _LEADS[next(iter(self.estimates.values())).assumption]
+        return _LEADS[self._first.assumption]
 
     @property
     def sensitivity(self) -> str:
@@ -238,33 +227,22 @@ class Evaluation:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def __str__(self) -> str:
-        found, numbers = self._findings(), self._table()
-        first = next(iter(self.estimates.values()))
-        if isinstance(first, LabelledEstimate) and self.verdicts:
-            what = f"{self._what(first.n_labels)} {self.lead}"
-            return "\n".join([*wrapped(what), *numbers, "", *found])
-        lines = wrapped(self._what(0))
+        first, drift = self._first, ["\n".join(wrapped(text)) for text in self.drift]
+        verdicts = [*map(str, (self.verdict, *self.other_verdicts)), *drift]
+        n_labels = getattr(first, "n_labels", 0)
+        what = (
+            f"Estimated from the proportions of {self.n_bags:,} bags ({self.n_instances:,} rows) "
+            + (f"and {n_labels:,} labels" if n_labels and self.verdicts else "without labels")
+        )
+        if self.fold is not None:
+            what += f", in {self.fold.max() + 1} folds; each bag is scored by a model of other bags"
+        if n_labels and self.verdicts:
+            return "\n".join([*wrapped(f"{what}. {self.lead}"), *self._table(), "", *verdicts])
+        lines = wrapped(f"{what}.")
         if self.verdicts:
             ranges = self.ranges or self.estimates is not self.by_assumption["label_shift"]
             lines += wrapped(f"{self.lead} {self.sensitivity}" if ranges else self.lead)
-        return "\n".join([*found, "", *lines, *numbers])
-
-    def _what(self, n_labels: int) -> str:
-        labels = f"and {n_labels:,} labels" if n_labels else "without labels"
-        text = (
-            f"Estimated from the proportions of {self.n_bags:,} bags ({self.n_instances:,} rows) "
-            f"{labels}"
-        )
-        if self.fold is None:
-            return f"{text}."
-        return (
-            f"{text}, in {self.fold.max() + 1} folds; each bag is scored by a model of other bags."
-        )
-
-    def _findings(self) -> list[str]:
-        """The verdicts and the drift, in lines."""
-        verdicts = map(str, (self.verdict, *self.other_verdicts))
-        return [*verdicts, *("\n".join(wrapped(text)) for text in self.drift)]
+        return "\n".join([*verdicts, "", *lines, *self._table()])
 
     @property
     def other_verdicts(self) -> list[Verdict]:
@@ -278,30 +256,22 @@ class Evaluation:
         ]
 
     def _table(self) -> list[str]:
-        first = next(iter(self.estimates.values()))
+        first = self._first
         interval = "range" if first.is_range else f"{100 * first.confidence_level:g}% interval"
-        alone = {
-            name: one.alone
-            for name, one in self.estimates.items()
-            if isinstance(one, LabelledEstimate) and one.alone is not None
-        }
+        of_labels = {name: getattr(one, "alone", None) for name, one in self.estimates.items()}
+        alone = {name: one for name, one in of_labels.items() if one is not None}
         columns = {"sensitivity range": self.ranges, "from the labels alone": alone}
         shown = {name: found for name, found in columns.items() if found}
         value = self.condition(next(iter(self.estimates))) if first.is_range else "estimate"
         rows = [["", value, interval, *shown]]
         for name, one in self.estimates.items():
-            others = [_range(found[name]) for found in shown.values()]
             value = "undefined" if np.isnan(one.value) else f"{one.value:.4f}"
-            rows.append([name, value, _range(one), *others])
+            limits = [each.shown_limits for each in (one, *(own[name] for own in shown.values()))]
+            texts = ["" if np.isnan(low) else f"{low:.4f} to {high:.4f}" for low, high in limits]
+            rows.append([name, value, *texts])
         return list(aligned(rows))
 
     @property
     def ranges(self) -> dict[str, Estimate]:
         """The sensitivity range to show with estimates that rest on an assumption; else empty."""
-        is_range = next(iter(self.estimates.values())).is_range
-        return {} if is_range else self.by_assumption.get("sensitivity", {})
-
-
-def _range(estimate: Estimate) -> str:
-    low, high = estimate.shown_limits
-    return "" if np.isnan(low) else f"{low:.4f} to {high:.4f}"
+        return {} if self._first.is_range else self.by_assumption.get("sensitivity", {})

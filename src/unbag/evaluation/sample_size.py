@@ -41,8 +41,9 @@ from scipy.special import ndtri
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame
-from unbag._text import aligned, capital, counted, listing, rough, wrapped
+from unbag._text import capital, counted, listing, rough, wrapped
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.evaluation.label_shift import lines_of
 from unbag.weights import decontamination_weights, precision
 
 # Bags printed.
@@ -53,19 +54,17 @@ _LISTED_BAGS = 5
 class EffectiveSampleSize:
     """What `effective_sample_size` found; printing it shows the table.
 
-    As many labelled rows as ``n_effective``, of the same mixture, would separate the classes as
-    well; as many of each class as ``rows_per_class`` would give its averages as precisely. The
-    columns of ``by_bag``, the largest share first: ``bag``, ``size``, ``proportion`` (of the second
-    class; one column for each class if there are more) and ``share``, the part of the information
-    that comes from this bag. Rows of known label make one entry for each class.
+    The columns of ``by_bag``, the largest share first: ``bag``, ``size``, ``proportion`` (of the
+    second class; one column for each class if there are more) and ``share``, the part of the
+    information that comes from this bag. Rows of known label make one entry for each class.
     """
 
     n_bags: int  # rows of known label are not bags
     n_instances: int
     classes: NDArray[Any]
-    n_effective: float
+    n_effective: float  # labelled rows of the same mixture that would separate the classes as well
     fraction_of_labels: float  # of what labels of all instances would give
-    rows_per_class: Floats
+    rows_per_class: Floats  # labelled rows that would give its averages as precisely
     by_bag: dict[str, NDArray[Any]]
     summary: str  # the finding in words
     warning: str | None  # what was warned of, if the bags carry too little
@@ -77,12 +76,9 @@ class EffectiveSampleSize:
     def __str__(self) -> str:
         words = [self.summary, *([self.warning] if self.warning else [])]
         lines = [line for text in words for line in wrapped(text)]
-        cells = [
-            [name, *(_cell(name, value) for value in column[:_LISTED_BAGS])]
-            for name, column in self.by_bag.items()
-        ]
-        table = aligned(list(zip(*cells, strict=True)), ">")
-        return "\n".join([*lines, "", "The most informative bags:", *table])
+        bags = {name: column[:_LISTED_BAGS] for name, column in self.by_bag.items()}
+        bags["share"] = np.array([_percent(share) for share in bags["share"]])
+        return "\n".join([*lines, "", "The most informative bags:", *lines_of(bags)])
 
     __repr__ = __str__
 
@@ -94,43 +90,31 @@ def _summary(bags: Bags, share: float, rows: Floats, by_bag: Floats) -> str:
     what = f"these {n_bags:,} bags" if n_bags > 1 else "this bag"
     if n_labelled:
         what += f" and {counted(n_labelled, 'labelled row')}"
-    sentences = [
+    numbers, names = [rough(m) for m in rows], bags.class_names
+    listed = [f"{m} of class {name}" for m, name in zip(numbers, names, strict=True)]
+    by_class = f"labelled rows (about {listing(listed)})"
+    if names.tolist() == [0, 1]:
+        by_class = f"about {numbers[0]} labelled negatives and {numbers[1]} positives"
+    text = (
         f"{capital(what)} with {bags.n_instances:,} rows in all are equivalent to about "
         f"{rough(share * bags.n_instances)} labelled rows for separating the classes "
-        f"({_percent(share)} of what all labels would give).",
-        f"Class means are as precise as from {_by_class(bags.class_names, rows)}.",
-    ]
+        f"({_percent(share)} of what all labels would give). Class means are as precise as from "
+        f"{by_class}."
+    )
     if n_labelled:
         labelled = _percent(by_bag[bags.labelled].sum())
-        sentences.append(f"{labelled} of the information is in the labelled rows.")
-    elif n_bags > 2:
-        carried = np.cumsum(np.sort(by_bag)[::-1])
-        many = int(np.searchsorted(carried, 0.5 - 1e-9)) + 1
-        most = (
-            f"{many:,} of the bags carry half"
-            if many > 1
-            else (f"One of the bags carries {_percent(carried[0])}")
-        )
-        sentences.append(f"{most} of the information.")
-    return " ".join(sentences)
-
-
-def _by_class(classes: NDArray[Any], rows: NDArray[Any]) -> str:
-    numbers = [rough(m) for m in rows]
-    if classes.tolist() == [0, 1]:
-        return f"about {numbers[0]} labelled negatives and {numbers[1]} positives"
-    listed = [f"{m} of class {name}" for m, name in zip(numbers, classes, strict=True)]
-    return f"labelled rows (about {listing(listed)})"
+        return f"{text} {labelled} of the information is in the labelled rows."
+    if n_bags <= 2:
+        return text
+    carried = np.cumsum(np.sort(by_bag)[::-1])
+    many = int(np.searchsorted(carried, 0.5 - 1e-9)) + 1
+    if many == 1:
+        return f"{text} One of the bags carries {_percent(carried[0])} of the information."
+    return f"{text} {many:,} of the bags carry half of the information."
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.2g}%"
-
-
-def _cell(name: str, value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return _percent(value) if name == "share" else f"{value:.4g}"
 
 
 # So many rows for a difference show classes one standard deviation apart, by a test of level 5%,
@@ -190,6 +174,13 @@ def effective_sample_size(y: Any) -> EffectiveSampleSize:
     share = min((n_classes - 1) / float(n_instances * errors.sum()), 1.0)
     rows = np.minimum(1 / np.diag(covariance), n_instances * shares)
     by_bag = errors / errors.sum()
+    order = np.argsort(-by_bag, kind="stable")
+    table: dict[str, Any] = {"bag": bags.ids[order], "size": bags.sizes[order]}
+    if n_classes == 2:
+        table["proportion"] = bags.proportions[order, 1]
+    else:
+        of_classes = zip(bags.class_names, bags.proportions[order].T, strict=True)
+        table |= {f"proportion of {name}": column for name, column in of_classes}
     warning = _warning(bags, covariance)
     if warning is not None:
         warnings.warn(warning, UserWarning, stacklevel=2)
@@ -200,21 +191,10 @@ def effective_sample_size(y: Any) -> EffectiveSampleSize:
         n_effective=share * n_instances,
         fraction_of_labels=share,
         rows_per_class=rows,
-        by_bag=_by_bag(bags, by_bag),
+        by_bag=table | {"share": by_bag[order]},
         summary=_summary(bags, share, rows, by_bag),
         warning=warning,
     )
-
-
-def _by_bag(bags: Bags, share: Floats) -> dict[str, NDArray[Any]]:
-    order = np.argsort(-share, kind="stable")
-    table: dict[str, Any] = {"bag": bags.ids[order], "size": bags.sizes[order]}
-    if bags.n_classes == 2:
-        table["proportion"] = bags.proportions[order, 1]
-    else:
-        for name, column in zip(bags.class_names, bags.proportions.T, strict=True):
-            table[f"proportion of {name}"] = column[order]
-    return table | {"share": share[order]}
 
 
 def _warning(bags: Bags, covariance: Floats) -> str | None:

@@ -46,6 +46,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
+from scipy.special import softmax
 
 from unbag._arrays import Floats
 from unbag._outputs import by_output, probabilities_of_all, scores_of_all
@@ -71,8 +72,6 @@ _SETTLED = 1e-6
 # Longest step.
 _LONGEST = 1.0
 _LEAST_VARIANCE = 1e-9
-# Rows that are worked on together, to save memory.
-_BLOCK = 2**18
 
 # Roots κ are found to this precision.
 _PRECISION = 1e-3
@@ -89,7 +88,7 @@ class OddsCurve(NamedTuple):
     effect: float  # τ², left between bags
 
 
-def fit_odds_curve(bags: Bags, log_odds: Floats, known: Floats | None = None) -> OddsCurve:
+def fit_odds_curve(bags: Bags, log_odds: Floats, known: Floats | float = 0.0) -> OddsCurve:
     """Fit the curve to the bags that hold rows without labels."""
     used = ~bags.labelled
     shares, sizes = bags.proportions[used], bags.sizes[used]
@@ -122,36 +121,21 @@ def fit_odds_curve(bags: Bags, log_odds: Floats, known: Floats | None = None) ->
 
 
 def _moments(
-    bags: Bags, log_odds: Floats, at: Floats, q: Floats, known: Floats | None = None
+    bags: Bags, log_odds: Floats, at: Floats, q: Floats, known: Floats | float
 ) -> tuple[Floats, Floats, Floats]:
     """Bag means of the curve, of its derivatives, and its sampling variance for one row.
 
     Shapes (n_bags, n_classes), (n_bags, n_classes, n_classes) and (n_bags,); of the offsets all
     but the first are free, and κ is the last parameter.
     """
-    n_classes = len(q)
-    totals = np.zeros((n_classes + n_classes**2 + 1, bags.n_bags))
-    for start in range(0, bags.n_instances, _BLOCK):
-        here = slice(start, start + _BLOCK)
-        own = 0.0 if known is None else known[:, here]
-        for total, row in zip(totals, _statistics(log_odds[:, here], at, q, own), strict=True):
-            total += np.bincount(bags.index[here], row, bags.n_bags)
-    means = totals / bags.sizes
-    slopes = means[n_classes:-1].reshape(n_classes, n_classes, -1)
-    return means[:n_classes].T, slopes.transpose(2, 1, 0), means[-1]
-
-
-def _statistics(log_odds: Floats, at: Floats, q: Floats, known: Floats | float) -> Floats:
-    """The same of single rows, stacked: (n_classes + n_classes² + 1, n_rows)."""
-    offsets = np.concatenate([[0.0], at[:-1]])
-    table = offsets[:, None] + at[-1] * log_odds + known
-    table -= table.max(axis=0)
-    p = np.exp(table)
-    p /= p.sum(axis=0)
+    C, offsets = len(q), np.concatenate([[0.0], at[:-1]])
+    p = softmax(offsets[:, None] + at[-1] * log_odds + known, axis=0)
     centred = log_odds - (p * log_odds).sum(axis=0)
-    by_class = [p * ((np.arange(len(q)) == d)[:, None] - p[d]) for d in range(1, len(q))]
+    by_class = [p * ((np.arange(C) == d)[:, None] - p[d]) for d in range(1, C)]
     sampling = ((p * (1 - p)) / q[:, None]).sum(axis=0)
-    return np.vstack([p, *by_class, p * centred, sampling])
+    means = bags.means(np.vstack([p, *by_class, p * centred, sampling]))
+    slopes = means[C:-1].reshape(C, C, -1).transpose(2, 1, 0)
+    return means[:C].T, slopes, means[-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +203,7 @@ class HeldOutLogOdds:
     def sensitivity_slopes(self, signal: SignalName = "found") -> Slopes:
         """κ from 1/3 to 3 times the fitted log-odds, and beyond as far as β is unsure.
 
-        If the signal within bags is "unknown", the relation may be reversed there, and κ is −1 or
-        less at the low end; if scores follow the proportions in no way ("none"), any κ is possible.
+        Where the signal within bags is "unknown", κ is −1 or less at the low end; any, for "none".
         """
         if signal == "none":
             most = SORTED / max(float(self.at_overall_prior.std()), 1e-6)
@@ -263,34 +246,30 @@ def estimates_by_slope(
     uncertainty: Uncertainty,
     more_spread: float = 1.0,
 ) -> dict[str, Estimate]:
-    """Estimate measures, each of scores of the same rows, for a range of κ.
+    """Estimate measures of the same rows at the middle κ.
 
-    The value is that at the middle κ; the limits are those of bootstrap intervals, clustered
-    by bag, at any of the three, widened by a factor.
+    Limits are those of bootstrap intervals at any of the three, widened by a factor.
     """
     found: dict[str, list[Estimate]] = {name: [] for name in measures}
     for kappa in kappas:
         posterior = held_out.posteriors(kappa)
         for name, (measure, own) in measures.items():
             found[name].append(uncertainty.of(measure, replace(own, posterior=posterior)))
-    return {name: _span(three, more_spread) for name, three in found.items()}
-
-
-def _span(found: list[Estimate], more_spread: float) -> Estimate:
-    """The estimate in the middle, with limits around all of them."""
-    low = float(np.fmin.reduce([one.low for one in found]))
-    high = float(np.fmax.reduce([one.high for one in found]))
-    wide = widen(replace(found[1], low=low, high=high), more_spread)
-    return with_limits(wide, wide.low, wide.high)
+    spanned = {}
+    for name, each in found.items():
+        low = float(np.fmin.reduce([one.low for one in each]))
+        high = float(np.fmax.reduce([one.high for one in each]))
+        wide = widen(replace(each[1], low=low, high=high), more_spread)
+        spanned[name] = with_limits(wide, wide.low, wide.high)
+    return spanned
 
 
 def estimates_of_draws(
     held_out: HeldOutLogOdds, measures: Measured, by_slope: Mapping[str, Estimate]
 ) -> dict[str, Estimate]:
-    """Estimate measures by the posterior of f, and join them with those by the odds curve.
+    """Estimate measures by the posterior of f, whose variance is that of draws and of the bootstrap.
 
-    The variance is that over draws, and that of the bootstrap. The interval is the union of this one
-    and that by the curve, which does not take the model to be right within bags.
+    The interval is joined with that by the odds curve, which needs no right model within bags.
     """
     values = np.array(
         [
@@ -298,15 +277,13 @@ def estimates_of_draws(
             for p in held_out.drawn_posteriors()
         ]
     )
-    found = {}
+    found = dict(by_slope)
     for (name, one), drawn in zip(by_slope.items(), values.T, strict=True):
-        if np.isnan(one.value) or np.isnan(drawn).any():
-            found[name] = one
-            continue
-        value, error = float(drawn.mean()), float(np.hypot(drawn.std(ddof=1), one.standard_error))
-        reach = float(stats.norm.ppf((1 + one.confidence_level) / 2)) * error
-        one = with_limits(one, min(one.low, value - reach), max(one.high, value + reach))
-        found[name] = replace(one, value=value, standard_error=error)
+        if np.isfinite([one.value, *drawn]).all():
+            value, error = float(drawn.mean()), np.hypot(drawn.std(ddof=1), one.standard_error)
+            reach = float(stats.norm.ppf((1 + one.confidence_level) / 2) * error)
+            one = with_limits(one, min(one.low, value - reach), max(one.high, value + reach))
+            found[name] = replace(one, value=value, standard_error=float(error))
     return found
 
 
@@ -363,18 +340,16 @@ def find_robustness(
     def excess(kappa: float) -> float:
         return held_out.value_at(kappa, measure, sample) - below
 
-    column, strongest = (None, np.nan)
-    if columns is not None:
-        column, strongest = strongest_column(held_out, columns)
+    column, strongest = (None, np.nan) if columns is None else strongest_column(held_out, columns)
     if excess(1.0) < 0:
-        return RobustnessValue(name, below, 0.0, 0.0, 1.0, column, strongest)
-    if excess(_LEAST_SLOPE) >= 0:
-        return RobustnessValue(name, below, np.inf, np.inf, np.nan, column, strongest)
-    kappa = float(brentq(excess, _LEAST_SLOPE, 1.0, xtol=_PRECISION))
-    spread = spread_of_bags(held_out)
-    effect = spread * abs(held_out.between_slope(kappa) - kappa)
-    value = effect / strongest if strongest > 0 else np.nan
-    return RobustnessValue(name, below, float(value), float(effect), kappa, column, strongest)
+        value, effect, kappa = 0.0, 0.0, 1.0
+    elif excess(_LEAST_SLOPE) >= 0:
+        value, effect, kappa = np.inf, np.inf, np.nan
+    else:
+        kappa = float(brentq(excess, _LEAST_SLOPE, 1.0, xtol=_PRECISION))
+        effect = spread_of_bags(held_out) * abs(held_out.between_slope(kappa) - kappa)
+        value = float(effect / strongest) if strongest > 0 else np.nan
+    return RobustnessValue(name, below, value, float(effect), kappa, column, strongest)
 
 
 def spread_of_bags(held_out: HeldOutLogOdds) -> float:
@@ -388,15 +363,13 @@ def strongest_column(held_out: HeldOutLogOdds, columns: Columns) -> tuple[str | 
     """Name the column that explains most of the mean log-odds of bags, and its part of their SD."""
     bags = held_out.bags
     means = np.column_stack([bags.means(columns.at(j)) for j in range(len(columns.names))])
-    weights = bags.sizes / bags.n_instances
-    scores = held_out.bag_means
+    weights, scores = bags.sizes / bags.n_instances, held_out.bag_means
     scores = scores[np.argmax(scores.var(axis=1))]
-    scores = scores - weights @ scores
-    means = means - weights @ means
+    scores, means = scores - weights @ scores, means - weights @ means
     spread = np.sqrt(weights @ means**2)
     covariance = np.abs((weights * scores) @ means)
     explained = np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 1e-12)
-    if not explained.size or explained.max() == 0:
+    if not explained.any():
         return None, np.nan
     place = int(explained.argmax())
     return str(columns.names[place]), float(explained[place])

@@ -81,15 +81,6 @@ class Estimate:
         What it rests on.
     verdict : Verdict or None
         Verdict on the assumption, with its reasons.
-
-    Examples
-    --------
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import estimate
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_resamples=100)
-    >>> bool(auc.low < auc.value < auc.high), auc.assumption
-    (True, 'label_shift')
     """
 
     value: float
@@ -155,10 +146,10 @@ class Uncertainty:
 
     def of(self, measure: Measure, sample: Sample) -> Estimate:
         """Estimate a measure with its interval."""
-        value, bounded = measure.value(sample), measure.bounded
+        value, level = measure.value(sample), self.confidence_level
         if np.isnan(value):
             # no row is predicted positive, and there is no precision
-            return Estimate(value, np.nan, np.nan, np.nan, self.confidence_level, bounded)
+            return Estimate(value, np.nan, np.nan, np.nan, level, measure.bounded)
         sample = sample.with_labelled_rows_apart()
         tally = measure.tally(sample)
         if sample.posterior is None:
@@ -166,21 +157,20 @@ class Uncertainty:
         else:
             draws = tally.value(self._draw_posterior_means(sample, tally, sample.posterior))
             draws += value - np.nanmean(draws)
-        unseen = measure.unseen(sample, (1 - self.confidence_level) / 2)
+        unseen = measure.unseen(sample, (1 - level) / 2)
         ends = np.append(self.limits(draws, sample), unseen)
-        low, high = float(ends.min()), float(ends.max())
-        error = float(np.nanstd(draws, ddof=1))
-        return Estimate(value, error, low, high, self.confidence_level, bounded)
+        low, high, error = ends.min(), ends.max(), np.nanstd(draws, ddof=1)
+        return Estimate(value, float(error), float(low), float(high), level, measure.bounded)
 
-    def limits(self, draws: Floats, sample: Sample) -> tuple[Floats, Floats]:
+    def limits(self, draws: Floats, sample: Sample) -> Floats:
         """Limits from draws along the first axis.
 
-        Few bags have a spread that is itself uncertain. The tails are taken as far out as those
-        of Student's distribution, which knows that, lie on the normal one.
+        The spread of few bags is uncertain: tails are taken as far out as those of Student's
+        distribution lie on the normal one.
         """
-        tail = float(stats.norm.cdf(-self._quantile(sample)))
-        low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
-        return low, high
+        degrees, tail = _degrees_of_freedom(sample), (1 - self.confidence_level) / 2
+        tail = float(stats.norm.cdf(stats.t.ppf(tail, degrees)))
+        return np.nanquantile(draws, [tail, 1 - tail], axis=0)
 
     def draw_class_means(self, sample: Sample, bag_means: Floats) -> Floats:
         """Class means that other samples might have given: (n_resamples, n_classes, n_statistics).
@@ -199,8 +189,8 @@ class Uncertainty:
         sums = np.stack([tally.sums(row) for row in posterior], axis=1)
         mass = bags.means(posterior).T * bags.sizes[:, None]  # of each class in a bag
         parts = np.concatenate([sums, mass[:, :, None]], axis=2)
-        flat, seed = parts.reshape(bags.n_bags, -1), self.random_state
-        total = flat.sum(axis=0)
+        flat = parts.reshape(bags.n_bags, -1)
+        total, seed = flat.sum(axis=0), self.random_state
         times = _times_drawn if isinstance(seed, Integral) else _times_drawn.__wrapped__
         spare = bags.n_bags / max(bags.n_bags - bags.n_classes, 1)
         draws = times(bags.n_bags, self.n_resamples, seed) @ flat
@@ -210,17 +200,12 @@ class Uncertainty:
         left = np.where(draws[..., -1:] > 0, draws[..., -1:], np.nan)
         return draws[..., :-1] / left
 
-    def _quantile(self, sample: Sample) -> float:
-        tail = (1 + self.confidence_level) / 2
-        return float(stats.t.ppf(tail, _degrees_of_freedom(sample)))
-
 
 @lru_cache(maxsize=1)
 def _times_drawn(n_bags: int, n_resamples: int, random_state: Any) -> NDArray[np.uint16]:
     """How often each bag is drawn; the same for all measures of an evaluation."""
-    times = check_random_state(random_state).multinomial(
-        n_bags, np.full(n_bags, 1 / n_bags), n_resamples
-    )
+    even = np.full(n_bags, 1 / n_bags)
+    times = check_random_state(random_state).multinomial(n_bags, even, n_resamples)
     return times.astype(np.uint16)
 
 
@@ -240,9 +225,8 @@ def _draw_bags(
     """Class means of bags drawn with replacement.
 
     With c_i the number of times that bag i is drawn, they are A⁻¹ Σ_i c_i n_i γ_i m_iᵀ for
-    A = Σ_i c_i n_i γ_i γ_iᵀ: one product of draws and bags for all draws together. Where noise is
-    taken off the proportions, some draws would leave an A that is nearly singular, and
-    θ + A⁻¹ Σ_i c_i (n_i γ_i m_iᵀ − A_i θ) with the A of all bags is taken instead.
+    A = Σ_i c_i n_i γ_i γ_iᵀ. With noise taken off the proportions, some A would be nearly singular,
+    and θ + A⁻¹ Σ_i c_i (n_i γ_i m_iᵀ − A_i θ) with the A of all bags is taken instead.
     """
     _degrees_of_freedom(sample)
     n_bags, n_classes = sample.bags.proportions.shape
@@ -253,18 +237,13 @@ def _draw_bags(
         means = sample.weights.T @ bag_means
         sides = np.linalg.solve(normal.sum(axis=0), sides - normal @ means) + means / n_bags
     terms = np.hstack([normal.reshape(n_bags, -1), sides.reshape(n_bags, -1)])
-    block = max(1, _BLOCK // n_bags)
-    found: list[NDArray[Any]] = []
-    n_found = 0
+    found, n_found = [], 0
     while n_found < n_resamples:
-        size = min(block, n_resamples - n_found)
-        times = rng.multinomial(n_bags, np.full(n_bags, 1 / n_bags), size).astype(float)
-        sums = times @ terms
-        right = sums[:, n_classes**2 :].reshape(size, n_classes, bag_means.shape[1])
-        if noisy:
-            found.append(right)
-        else:
-            A = sums[:, : n_classes**2].reshape(size, n_classes, n_classes)
+        size = min(max(1, _BLOCK // n_bags), n_resamples - n_found)
+        sums = rng.multinomial(n_bags, np.full(n_bags, 1 / n_bags), size).astype(float) @ terms
+        A = sums[:, : n_classes**2].reshape(size, n_classes, n_classes)
+        right: Any = sums[:, n_classes**2 :].reshape(size, n_classes, bag_means.shape[1])
+        if not noisy:
             size_of = np.linalg.eigvalsh(A)
             usable = size_of[:, 0] > size_of[:, -1] / _CONDITION_LIMIT
             if usable.mean() < _LEAST_USABLE:
@@ -272,6 +251,7 @@ def _draw_bags(
                     f"The {n_bags} bags are too few or too alike for intervals: their proportions "
                     "hardly differ."
                 )
-            found.append(np.linalg.solve(A[usable], right[usable]))
-        n_found += len(found[-1])
+            right = np.linalg.solve(A[usable], right[usable])
+        found.append(right)
+        n_found += len(right)
     return np.concatenate(found)

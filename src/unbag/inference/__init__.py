@@ -1,7 +1,7 @@
 """Inference for groups, bags and samples from the posterior of a mixed model."""
 
 from unbag.inference.groups import GroupEstimates, group_estimates
-from unbag.inference.prevalence import prevalence
+from unbag.inference.posterior import prevalence
 from unbag.inference.sensitivity import GroupSensitivity, group_sensitivity
 
 __all__ = [

@@ -96,17 +96,16 @@ def duncan_davis_counts(rows: GroupedRows) -> tuple[Floats, Floats]:
 
 def duncan_davis_bounds(rows: GroupedRows) -> tuple[Floats, Floats]:
     """Bounds of the shares of all bags together; with weights, rows of the least or most of these."""
-    G, index = len(rows.names), rows.bags.index
-    counts = duncan_davis_counts(rows)
-    found = []
-    for numbers, sign in zip(counts, (1.0, -1.0), strict=True):
-        order = np.lexsort((sign * rows.weights, rows.code, index))
-        cell = index[order] * G + rows.code[order]
-        before = np.cumsum(rows.multiplicity[order]) - rows.multiplicity[order]
+    G, found = len(rows.names), []
+    for numbers, sign in zip(duncan_davis_counts(rows), (1.0, -1.0), strict=True):
+        order = np.lexsort((sign * rows.weights, rows.code, rows.bags.index))
+        cell = rows.bags.index[order] * G + rows.code[order]
+        number = rows.multiplicity[order]
+        before = np.cumsum(number) - number
         first = np.flatnonzero(np.diff(cell, prepend=-1))
         before = before - np.repeat(before[first], np.diff(first, append=len(cell)))
         wanted = numbers.reshape(-1, numbers.shape[2])[cell]
-        taken = np.clip(wanted - before[:, None], 0.0, rows.multiplicity[order, None])
+        taken = np.clip(wanted - before[:, None], 0.0, number[:, None])
         weighed = taken * rows.weights[order, None]
         sums = [np.bincount(rows.code[order], column, G) for column in weighed.T]
         found.append(np.stack(sums, axis=1) / rows.sizes[:, None])
@@ -136,19 +135,16 @@ def read_groups_by(X: Any, by: Any, n_rows: int) -> tuple[NDArray[Any], Ints]:
     """Names of the groups, and the number of that of each row."""
     columns = [by] if isinstance(by, str) else by
     if isinstance(columns, list) and columns and all(isinstance(one, str) for one in columns):
-        known = list(getattr(X, "columns", []))
-        missing = [one for one in columns if one not in known]
+        missing = [one for one in columns if one not in list(getattr(X, "columns", []))]
         if not missing:
-            by, *others = (_as_text(X[one]) for one in columns)
-            for other in others:
-                by = np.char.add(np.char.add(by, " "), other)
+            texts = zip(*(_as_text(X[one]) for one in columns), strict=True)
+            by = [" ".join(own) for own in texts]
         elif len(columns) != n_rows:
             raise ValueError(f"by names {missing[0]!r}, which is not a column of X.")
     values = np.asarray(by)
     check_one_each(values, n_rows, "by", "instances", "group")
-    names, code = np.unique(
-        _as_text(values) if values.dtype == object else values, return_inverse=True
-    )
+    values = _as_text(values) if values.dtype == object else values
+    names, code = np.unique(values, return_inverse=True)
     return names, code
 
 

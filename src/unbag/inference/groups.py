@@ -49,11 +49,7 @@ _WARNING = (
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A difference or ratio of two shares, with its interval and its bounds.
-
-    ``estimate`` is the posterior mean of a difference, or the median of a ratio; ``probability``
-    that the first share is larger; ``least`` and ``most`` what it can be whatever the model.
-    """
+    """A difference (its posterior mean) or ratio (its median) of two shares."""
 
     first: str
     second: str
@@ -61,8 +57,8 @@ class Contrast:
     estimate: float
     low: float
     high: float
-    probability: float
-    least: float
+    probability: float  # that the first share is larger
+    least: float  # what it can be whatever the model
     most: float
     confidence_level: float
 
@@ -74,11 +70,11 @@ class Contrast:
 
     def __str__(self) -> str:
         form = "+.3f" if self.kind == "difference" else ".3f"
+        ends = (self.estimate, self.low, self.high, self.least, self.most)
+        value, low, high, least, most = (f"{end:{form}}" for end in ends)
         return (
-            f"{self.name}: {self.estimate:{form}} "
-            f"({100 * self.confidence_level:g}% interval {self.low:{form}} to {self.high:{form}}), "
-            f"larger with probability {self.probability:.3f}; bounds {self.least:{form}} to "
-            f"{self.most:{form}}"
+            f"{self.name}: {value} ({100 * self.confidence_level:g}% interval {low} to {high}), "
+            f"larger with probability {self.probability:.3f}; bounds {least} to {most}"
         )
 
 
@@ -180,22 +176,28 @@ class GroupEstimates:
             Print it, or read its attributes.
         """
         check_choice(kind, ("difference", "ratio"), "kind")
-        places = [self._place(name, of) for name in (first, second)]
-        names = (f"{self.groups[g]} ({self.classes[c]})" for g, c in places)
-        one, other = (self.draws[:, g, c] for g, c in places)
-        (least, most), (less, more) = ((self.least[at], self.most[at]) for at in places)
-        if kind == "difference":
-            found, ends = one - other, (least - more, most - less)
-            estimate = found.mean()
-        else:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                found = np.nan_to_num(one / other, nan=1.0)
-                ends = np.divide(least, more), np.divide(most, less)
-            estimate = np.median(found)
-        larger = np.mean(one > other) + 0.5 * np.mean(one == other)
-        numbers = (estimate, *interval(found, self.confidence_level), larger, *ends)
-        values: Any = (*names, kind, *map(float, numbers), self.confidence_level)
-        return Contrast(*values)
+        (g, c), (h, d) = (self._place(name, of) for name in (first, second))
+        one, other = self.draws[:, g, c], self.draws[:, h, d]
+        least, most = (self.least[g, c], self.most[h, d]), (self.most[g, c], self.least[h, d])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if kind == "difference":
+                found, ends = one - other, [np.subtract(*end) for end in (least, most)]
+            else:
+                found, ends = one / other, [np.divide(*end) for end in (least, most)]
+        found = np.nan_to_num(found, nan=1.0)
+        low, high = interval(found, self.confidence_level)
+        return Contrast(
+            first=f"{self.groups[g]} ({self.classes[c]})",
+            second=f"{self.groups[h]} ({self.classes[d]})",
+            kind=kind,
+            estimate=float(found.mean() if kind == "difference" else np.median(found)),
+            low=float(low),
+            high=float(high),
+            probability=float(np.mean(one > other) + 0.5 * np.mean(one == other)),
+            least=float(ends[0]),
+            most=float(ends[1]),
+            confidence_level=self.confidence_level,
+        )
 
     def polarisation(self) -> dict[str, NDArray[Any]]:
         """The class that each group prefers, with its probability.
@@ -259,19 +261,18 @@ class GroupEstimates:
             correlation = covariance / np.maximum(np.linalg.norm(centred[:, :, c], axis=0), 1e-12)
             correlation[g] = np.inf
             h = int(correlation.argmin())
-            if {g, h} not in pairs:
-                pairs.add(frozenset((g, h)))
-                sizes = np.maximum(self.sizes[[g, h]], 1e-12)
-                merged = np.average(self.draws[:, [g, h], c], axis=1, weights=sizes)
-                low, high = (
-                    percent(float(end), 1) for end in interval(merged, self.confidence_level)
-                )
-                notes.append(
-                    f"The counts show little of {shown(self.groups[g], 24)}: its interval for "
-                    f"{shown(self.classes[c], 24)} is {percent(float(part[g, c]))} of its bounds. Merge it "
-                    f"with {shown(self.groups[h], 24)}; together they have "
-                    f"{percent(float(merged.mean()), 1)} ({low} to {high})."
-                )
+            if {g, h} in pairs:
+                continue
+            pairs.add(frozenset((g, h)))
+            sizes = np.maximum(self.sizes[[g, h]], 1e-12)
+            merged = np.average(self.draws[:, [g, h], c], axis=1, weights=sizes)
+            ends = (*interval(merged, self.confidence_level), merged.mean())
+            low, high, mean = (percent(float(end), 1) for end in ends)
+            notes.append(
+                f"The counts show little of {shown(self.groups[g], 24)}: its interval for "
+                f"{shown(self.classes[c], 24)} is {percent(float(part[g, c]))} of its bounds. Merge it "
+                f"with {shown(self.groups[h], 24)}; together they have {mean} ({low} to {high})."
+            )
         return tuple(notes)
 
     def _place(self, name: Any, of: Any) -> tuple[int, int]:
@@ -282,19 +283,14 @@ class GroupEstimates:
     def as_text(self) -> list[tuple[str, ...]]:
         """The table in words, the names of the columns first."""
         level = f"{100 * self.confidence_level:g}% interval"
-        heads = ("group", "size", "class", "share", level, "bounds", "Goodman")
-        rows: list[tuple[str, ...]] = [heads]
+        rows: list[tuple[str, ...]]
+        rows = [("group", "size", "class", "share", level, "bounds", "Goodman")]
         for g, c in np.ndindex(self.share.shape):
-            found = (
-                shown(self.groups[g], 24),
-                f"{self.sizes[g]:,.0f}",
-                shown(self.classes[c], 24),
-                f"{self.share[g, c]:.3f}",
-                f"{self.low[g, c]:.3f} to {self.high[g, c]:.3f}",
-                f"{self.least[g, c]:.3f} to {self.most[g, c]:.3f}",
-                f"{self.goodman.share[g, c]:.3f}",
-            )
-            rows.append(found)
+            group, of = shown(self.groups[g], 24), shown(self.classes[c], 24)
+            numbers = (self.share, self.low, self.high, self.least, self.most, self.goodman.share)
+            share, low, high, least, most, goodman = (f"{one[g, c]:.3f}" for one in numbers)
+            ranges = f"{low} to {high}", f"{least} to {most}"
+            rows.append((group, f"{self.sizes[g]:,.0f}", of, share, *ranges, goodman))
         return rows
 
     def __str__(self) -> str:

@@ -146,10 +146,9 @@ class LabelSampler:
 def redraw_two_by_two(
     x: Ints, own: Ints, other: Ints, total: Ints, log_odds: Floats, rng: np.random.Generator
 ) -> Ints:
-    """One Metropolis step each for cells x of tables of two rows and two classes.
+    """One Metropolis step each for cells x of tables of two rows and two classes, given their sums.
 
-    Given the sizes of both rows and the total of the first class, x is noncentral hypergeometric:
-    Pr(x) ∝ C(own, x) C(other, total − x) exp(x · log_odds).
+    Noncentral hypergeometric: Pr(x) ∝ C(own, x) C(other, total − x) exp(x · log_odds).
     """
     low, high = np.maximum(0, total - other), np.minimum(own, total)
     # the mode solves (own − x)(total − x) ψ = x (other − total + x)
@@ -187,8 +186,7 @@ def draw_bag_counts(
 ) -> Ints:
     """Whole counts of bags, given scores (n_classes, n_rows) and counts (n_bags, n_classes).
 
-    ``noise`` is the covariance of what counts are off by, ``limits`` the lowest and highest counts,
-    ``bag_effect`` τ² of two classes.
+    ``noise`` is the covariance of the counts, ``bag_effect`` τ² of two classes.
     """
     rows, K = Segments(sizes), scores.shape[0]
     is_set = (limits[0] < limits[1]).any(axis=1)

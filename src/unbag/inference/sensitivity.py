@@ -16,6 +16,7 @@ same way: by the slope, on x, of what they contribute to the mean log-odds of th
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,7 @@ from unbag._checks import check_count, check_inside
 from unbag._optional import make_frame
 from unbag._text import WIDTH, shown, table_lines
 from unbag.evaluation.label_shift import column_names
-from unbag.evaluation.permutation_importance import shuffle_column
+from unbag.evaluation.scorers import shuffle_column
 from unbag.inference.grouped_rows import GroupedRows, duncan_davis_bounds, find_class, find_name
 from unbag.inference.posterior import PosteriorScores, draw_shares, interval
 from unbag.models.mixed import refit_with_offset
@@ -44,24 +45,19 @@ _LOGISTIC = np.pi**2 / 3.0
 class ContextualEffect:
     """Estimates by the strength of a contextual effect in the group ``shifted``.
 
-    ``delta`` is the change of log-odds where the share of the group in the bag goes from 0 to 1,
-    ``strength`` the standard deviation of what it adds to log-odds, with its sign, and
-    ``partial_r2`` the part of their variance in the group that it explains. ``overturns`` is the
-    smallest δ, by its absolute value, at which the estimate is at the threshold, NaN if none of
-    those tried is large enough; ``insignificant`` that at which the interval holds it, 0 if it
-    does without any. ``benchmarks`` are δ and partial R² of columns of X, the strongest first.
+    ``delta`` is the change of log-odds where the share of the group in the bag goes from 0 to 1.
     """
 
     shifted: str
     delta: Floats
-    strength: Floats
-    partial_r2: Floats
+    strength: Floats  # standard deviation of what it adds to log-odds, with its sign
+    partial_r2: Floats  # part of the variance of log-odds in the group that it explains
     estimate: Floats
     low: Floats
     high: Floats
-    overturns: float
-    insignificant: float
-    benchmarks: dict[str, tuple[float, float]]
+    overturns: float  # δ nearest to 0 with the estimate at the threshold; NaN if none is
+    insignificant: float  # δ nearest to 0 with the threshold in the interval
+    benchmarks: dict[str, tuple[float, float]]  # δ and partial R² of columns, the strongest first
 
     def r2_at(self, delta: float) -> float:
         """Partial R² of a δ."""
@@ -116,13 +112,9 @@ class GroupSensitivity:
     def table(self) -> Any:
         """One row for each group and δ, as a pandas DataFrame."""
         names = ("delta", "strength", "partial_r2", "estimate", "low", "high")
-        n = len(self.effects[0].delta)
-        return make_frame(
-            {
-                "shifted": np.repeat([one.shifted for one in self.effects], n),
-                **{k: np.concatenate([getattr(one, k) for one in self.effects]) for k in names},
-            }
-        )
+        columns = {k: np.concatenate([getattr(one, k) for one in self.effects]) for k in names}
+        shifted = [one.shifted for one in self.effects for _ in one.delta]
+        return make_frame({"shifted": shifted, **columns})
 
     def band(self, strength: float) -> tuple[float, float]:
         """Least lower and largest upper limit over effects of at most some strength.
@@ -154,8 +146,13 @@ class GroupSensitivity:
         )
 
     def __str__(self) -> str:
-        level = f"{100 * self.confidence_level:g}% interval"
-        head = ("effect in", "delta", "partial R²", "estimate", level)
+        head = (
+            "effect in",
+            "delta",
+            "partial R²",
+            "estimate",
+            f"{100 * self.confidence_level:g}% interval",
+        )
         rows = [
             (shown(one.shifted, 24), f"{d:+.2f}", f"{r:.1%}", f"{e:.3f}", f"{a:.3f} to {b:.3f}")
             for one in self.effects
@@ -186,14 +183,7 @@ def group_sensitivity(
 
     Parameters
     ----------
-    model : LLPClassifier, or a pipeline that ends with one
-        Fitted to ``X`` and ``y``.
-    X : array or data frame with n_instances rows
-        As for `group_estimates`.
-    y : structured array from `unbag.bag_target`
-        The same.
-    by : str, list of str, or array-like of shape (n_instances,)
-        Columns of ``X`` that make the groups, or the group of each row.
+    model, X, y, by : as in `group_estimates`
     first : group
         The group whose share the conclusion is about.
     second : group, optional
@@ -205,10 +195,7 @@ def group_sensitivity(
         one half for a share.
     n_draws : int, default=40
         Draws from the posterior for each value of δ.
-    confidence_level : float, default=0.95
-        Posterior probability of intervals.
-    random_state : int, default=0
-        Seed of the draws.
+    confidence_level, random_state : as in `group_estimates`
 
     Returns
     -------
@@ -307,39 +294,38 @@ class _Question:
                 found[strength] = self._limits(self.posterior.of(shifted), offset)
         strength = np.array(sorted(found))
         estimate, low, high = np.array([found[one] for one in strength]).T
-        delta, sign = strength / spread, 1.0 if self.estimate[0] > self.threshold else -1.0
-        nearer = low if sign > 0 else high
         centred = self._log_odds - np.average(self._log_odds, weights=weight)
         rest = float(np.average(centred**2, weights=weight)) + model.bag_effect_ + _LOGISTIC
-        slopes = sorted(self._slopes(s, x).items(), key=lambda one: -abs(one[1]))
+
+        def partial_r2(strength: Any) -> Any:
+            return strength**2 / (strength**2 + rest)
+
+        delta, above = strength / spread, self.estimate[0] > self.threshold
+        sign, nearer = (1.0, low) if above else (-1.0, high)
+        slopes = sorted(self._slopes(s, x), key=lambda one: -abs(one[1]))
         return ContextualEffect(
             shifted=str(rows.names[s]),
             delta=delta,
             strength=strength,
-            partial_r2=strength**2 / (strength**2 + rest),
+            partial_r2=partial_r2(strength),
             estimate=estimate,
             low=low,
             high=high,
             overturns=_crossing(delta, sign * (estimate - self.threshold)),
             insignificant=_crossing(delta, sign * (nearer - self.threshold)),
-            benchmarks={
-                name: (slope, (slope * spread) ** 2 / ((slope * spread) ** 2 + rest))
-                for name, slope in slopes
-            },
+            benchmarks={name: (slope, partial_r2(slope * spread)) for name, slope in slopes},
         )
 
-    def _slopes(self, s: int, x: Floats) -> dict[str, float]:
+    def _slopes(self, s: int, x: Floats) -> Iterator[tuple[str, float]]:
         """The slope on x, in group s, of what each column contributes to log-odds."""
         own = np.flatnonzero(self.rows.code == s)
         X, weighted = _safe_indexing(self.rows.X, own), self.rows.multiplicity[own] * x[own]
-        found = {}
         for k, name in enumerate(column_names(X.shape[1], None, X)):
             other = shuffle_column(X, k, np.random.default_rng(0))
             gain = self._log_odds[own] - self.posterior.mean_log_odds(other, self.c)
             slope = float(weighted @ gain / (weighted @ x[own]))
             if abs(slope) > 1e-9:
-                found[name] = slope
-        return found
+                yield name, slope
 
 
 def _crossing(delta: Floats, above: Floats) -> float:

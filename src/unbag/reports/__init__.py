@@ -6,14 +6,11 @@ them on a page, with sentences that say what they mean. Drawing needs matplotlib
 pandas; both come with ``pip install unbag[report]``.
 """
 
-from unbag.reports.bags import BagsDisplay
-from unbag.reports.calibration import CalibrationDisplay
-from unbag.reports.effects import EffectsDisplay
+from unbag.reports.bags import BagsDisplay, LabelShiftDisplay
+from unbag.reports.columns import EffectsDisplay, ImportanceDisplay
+from unbag.reports.curves import CalibrationDisplay, RocDisplay
 from unbag.reports.groups import GroupsDisplay, GroupSensitivityDisplay
-from unbag.reports.importance import ImportanceDisplay
-from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.report import Report, model_report
-from unbag.reports.roc import RocDisplay
 
 __all__ = [
     "BagsDisplay",

@@ -16,9 +16,9 @@ from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import LabelledEstimate
 from unbag.evaluation.measures import as_columns, make_sample
 from unbag.model_selection.fitted import last_step
-from unbag.reports.label_shift import LabelShiftDisplay
+from unbag.reports.bags import LabelShiftDisplay
+from unbag.reports.curves import RocDisplay
 from unbag.reports.page import Finding, FindingKind, NumberTable, Picture, Section, Tile
-from unbag.reports.roc import RocDisplay
 
 _KINDS: dict[str, FindingKind] = {
     "not_rejected": "good",
@@ -30,6 +30,8 @@ _WORDS = {
     "inconclusive": "inconclusive",
     "rejected": "rejected",
 }
+# Width of an interval below which values are written with one more digit.
+_NARROW = 0.04
 _MEASURES = {
     "roc_auc": "Area under ROC (AUC)",
     "true_positive_rate": "Recall (TPR)",
@@ -66,7 +68,13 @@ def verdict_section(
     notes = [note for test in tests.values() for note in test.notes]
     notes += [note for check in checks for note in check.notes]
     findings += [Finding(note, "note") for note in notes]
-    findings += _effect_findings(model, bags) if evaluation.fold is not None else []
+    effect = describe_effect(last_step(model))
+    if effect is not None and evaluation.fold is not None and not bags.labelled.all():
+        text = (
+            "Training by the count likelihood is right under label shift and under covariate shift. "
+            f"{sentence(effect)}"
+        )
+        findings.append(Finding(text, "note" if last_step(model).bag_effect_ > 0 else "plain"))
     findings += [Finding(text, "note") for text in (*evaluation.drift, *verdict.advice)]
     pictures = [
         Picture(
@@ -107,34 +115,20 @@ def _by_assumption(evaluation: Evaluation) -> NumberTable:
         if key in found and key in evaluation.verdicts
     }
     heads |= {"sensitivity": "Sensitivity range"} if "sensitivity" in found else {}
-    rows = []
-    for name in ("roc_auc", "balanced_accuracy", "accuracy"):
-        if name in found["label_shift"]:
-            cells = [_both_text(name, found[key][name]) for key in heads]
-            rows.append((measure_name(name), *cells))
-    caption = f"Estimates by assumption. {evaluation.sensitivity}"
-    return NumberTable(caption, ("Measure", *heads.values()), tuple(rows))
 
+    def cell(name: str, one: Estimate) -> str:
+        value, interval = value_text(name, one), interval_text(name, one)
+        if value == "not usable":
+            return value
+        return interval if one.assumption == "sensitivity" else f"{value}, {interval}"
 
-def _both_text(name: str, found: Estimate) -> str:
-    text = value_text(name, found)
-    if text == "not usable":
-        return text
-    interval = interval_text(name, found)
-    return interval if found.assumption == "sensitivity" else f"{text}, {interval}"
-
-
-def _effect_findings(model: Any, bags: Bags) -> list[Finding]:
-    """Report the bag effect of a model trained by the count likelihood."""
-    model = last_step(model)
-    effect = None if bags.labelled.all() else describe_effect(model)
-    if effect is None:
-        return []
-    text = (
-        "Training by the count likelihood is right under label shift and under covariate shift. "
-        f"{sentence(effect)}"
+    rows = tuple(
+        (measure_name(name), *(cell(name, found[key][name]) for key in heads))
+        for name in ("roc_auc", "balanced_accuracy", "accuracy")
+        if name in found["label_shift"]
     )
-    return [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
+    caption = f"Estimates by assumption. {evaluation.sensitivity}"
+    return NumberTable(caption, ("Measure", *heads.values()), rows)
 
 
 # --- accuracy -------------------------------------------------------------------------------------
@@ -147,7 +141,7 @@ def measure_name(measure: str) -> str:
     return _MEASURES.get(measure, measure.replace("_", " ").capitalize())
 
 
-def number(measure: str, value: float, digits: int = 0) -> str:
+def _number(measure: str, value: float, digits: int = 0) -> str:
     """Write a value: an AUC between 0 and 1, other measures in percent."""
     return f"{value:.{digits + 2}f}" if measure == "roc_auc" else percent(value, digits)
 
@@ -158,21 +152,21 @@ def value_text(measure: str, found: Estimate) -> str:
         return "undefined"
     if found.bounded and not 0 <= found.value <= 1:
         return "not usable"
-    return number(measure, found.value, _digits(found))
-
-
-def interval_text(measure: str, found: Estimate) -> str:
-    """Write the limits of an estimate."""
-    low, high = found.shown_limits
-    if np.isnan(low):
-        return "undefined"
-    ends = [number(measure, end, _digits(found)) for end in (low, high)]
-    return f"{ends[0].removesuffix('%')} to {ends[1]}"
+    return _number(measure, found.value, _digits(found))
 
 
 def _digits(found: Estimate) -> int:
     """One digit more where the interval is narrow enough for it."""
-    return 1 if found.high - found.low < 0.04 else 0
+    return 1 if found.high - found.low < _NARROW else 0
+
+
+def interval_text(measure: str, found: Estimate) -> str:
+    """Write the limits of an estimate."""
+    limits = found.shown_limits
+    if np.isnan(limits[0]):
+        return "undefined"
+    low, high = (_number(measure, end, _digits(found)) for end in limits)
+    return f"{low.removesuffix('%')} to {high}"
 
 
 def _limits(name: str, evaluation: Evaluation) -> str:
@@ -200,13 +194,10 @@ def performance_section(
     elif found.low <= random:
         text = (
             f"No, these bags do not show it: the {'range' if found.is_range else 'interval'} includes "
-            f"{number(name, random)}, the value of random guessing."
+            f"{_number(name, random)}, the value of random guessing."
         )
         findings.append(Finding(text, "warning"))
-    source = _source(evaluation, bags)
-    lead = (
-        _auc_lead(evaluation, source) if name == "roc_auc" else _mean_lead(evaluation, bags, source)
-    )
+    lead = _lead(name, evaluation, bags)
     findings.append(Finding(lead if findings else f"Yes. {lead}"))
     outside = [
         measure_name(n) for n, e in evaluation.estimates.items() if value_text(n, e) == "not usable"
@@ -251,45 +242,34 @@ def performance_tiles(evaluation: Evaluation) -> list[Tile]:
     return tiles
 
 
-def _auc_lead(evaluation: Evaluation, source: str) -> str:
-    auc, name = evaluation["roc_auc"], "roc_auc"
+def _lead(name: str, evaluation: Evaluation, bags: Bags) -> str:
+    """The first measure in words."""
+    found, held_out = evaluation[name], "Every bag was scored by a model that had not seen it."
+    value, limits = value_text(name, found), _limits(name, evaluation)
+    by_labels = found.assumption == "labels"
+    source = "from the labelled rows and the bags" if by_labels else "from the proportions alone"
+    source = "from labels" if bags.labelled.all() else source
+    if name != "roc_auc":
+        recalls = {
+            k: e.value for k, e in evaluation.estimates.items() if k.startswith("recall of ")
+        }
+        worst = min(recalls, key=lambda k: recalls[k])
+        return (
+            f"On average over the {bags.n_classes} classes, {value} of the rows of a class are "
+            f"recognised ({limits}), estimated {source}. The lowest recall has class "
+            f"{shown(worst.removeprefix('recall of '), 40)}: "
+            f"{value_text('', evaluation[worst])}. {held_out}"
+        )
     text = "The probability that a random positive is ranked above a random negative (AUC) is "
-    value = value_text(name, auc)
-    if auc.is_range:
-        low_to_high = interval_text(name, auc).replace(" to ", " and ")
+    if found.is_range:
+        low_to_high = interval_text(name, found).replace(" to ", " and ")
         return (
             f"{text}between {low_to_high}: bags determine no more. It is {value} "
-            f"{evaluation.condition(name)}. {_HELD_OUT}"
+            f"{evaluation.condition(name)}. {held_out}"
         )
-    rests = ""
-    if auc.assumption != "labels":
-        shift = auc.assumption.replace("_", " ")
-        rests = f" if {shift} holds, which these bags do not contradict"
-    return f"{text}{value}{rests} ({_limits(name, evaluation)}), estimated {source}. {_HELD_OUT}"
-
-
-_HELD_OUT = "Every bag was scored by a model that had not seen it."
-
-
-def _mean_lead(evaluation: Evaluation, bags: Bags, source: str) -> str:
-    mean = evaluation["balanced_accuracy"]
-    worst = min(
-        (name for name in evaluation.estimates if name.startswith("recall of ")),
-        key=lambda name: evaluation[name].value,
-    )
-    return (
-        f"On average over the {bags.n_classes} classes, {value_text('', mean)} of the rows of "
-        f"a class are recognised ({_limits('balanced_accuracy', evaluation)}), estimated {source}. The "
-        f"lowest recall has class {shown(worst.removeprefix('recall of '), 40)}: "
-        f"{value_text('', evaluation[worst])}. {_HELD_OUT}"
-    )
-
-
-def _source(evaluation: Evaluation, bags: Bags) -> str:
-    if bags.labelled.all():
-        return "from labels"
-    labels = next(iter(evaluation.estimates.values())).assumption == "labels"
-    return "from the labelled rows and the bags" if labels else "from the proportions alone"
+    shift = found.assumption.replace("_", " ")
+    rests = "" if by_labels else f" if {shift} holds, which these bags do not contradict"
+    return f"{text}{value}{rests} ({limits}), estimated {source}. {held_out}"
 
 
 def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
@@ -304,7 +284,7 @@ def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
     for name, e in evaluation.estimates.items():
         row = [measure_name(name), value_text(name, e), interval_text(name, e)]
         row += [interval_text(name, ranges[name])] if ranges else []
-        row += [number(name, truth[name], 1)] if truth else []
+        row += [_number(name, truth[name], 1)] if truth else []
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", log-odds threshold {evaluation.threshold:.3g}"
     condition = capital(evaluation.condition(next(iter(evaluation.estimates))))

@@ -87,10 +87,8 @@ class GroupsDisplay(Display):
             raise ValueError(f"A tomography plot is of two groups, and there are {len(e.groups)}.")
         share, _, _, least, most = e.bag_draws[:, :, :, c]
         # along its line, one group has the most where the other has the least
-        for b in range(len(share)):
-            ax.plot(
-                [least[b, 0], most[b, 0]], [most[b, 1], least[b, 1]], color=FAINT, linewidth=0.8
-            )
+        ends = np.stack([[least[:, 0], most[:, 0]], [most[:, 1], least[:, 1]]])
+        ax.plot(*ends, color=FAINT, linewidth=0.8)
         ax.plot(share[:, 0], share[:, 1], ".", color=BLUE, markersize=4, label="bags")
         ax.plot(e.share[0, c], e.share[1, c], "D", color=ORANGE, label="all together")
         names = [f"share of {shown(e.classes[c], 16)} in {shown(g, 16)}" for g in e.groups]
@@ -158,17 +156,18 @@ def groups_page(
     command: str | None = None,
 ) -> Page:
     """Make a page with tables and pictures of shares by group, and what would overturn contrasts."""
-    e = estimates
+    e, two = estimates, len(estimates.classes) == 2
     kinds = {
         "forest": "Shares of {} with intervals, bounds and ecological regression.",
         "density": "Estimates of {} in each bag, weighted by size.",
         "tomography": "Possible shares of {} of each bag, and estimates.",
     }
+    if len(e.groups) != 2:
+        del kinds["tomography"]
     pictures = tuple(
         Picture(GroupsDisplay(e, kind, of).plot, words.format(of), words.format(of))
-        for of in (e.classes[1:] if len(e.classes) == 2 else e.classes)[:6]
+        for of in (e.classes[1:] if two else e.classes)[:6]
         for kind, words in kinds.items()
-        if kind != "tomography" or len(e.groups) == 2
     )
     notes = (Finding(e.notes[0], "warning"), *(Finding(note, "note") for note in e.notes[1:]))
     head, *rows = e.as_text()
@@ -186,20 +185,11 @@ def groups_page(
         picture = Picture(GroupSensitivityDisplay(one).plot, one.what, one.summary)
         said = Finding(f"{contrast}."), Finding(one.summary)
         sections.append(Section(f"contrast{k}", contrast.name, said, (picture,)))
-    c = int(len(e.classes) == 2)
-    tiles = tuple(
-        Tile(
-            f"{shown(group, 24)}: {shown(e.classes[c], 24)}",
-            percent(float(e.share[g, c]), 1),
-            f"{percent(float(e.low[g, c]), 1)} to {percent(float(e.high[g, c]), 1)}",
-        )
-        for g, group in enumerate(e.groups[:6])
-    )
-    return Page(
-        title=title,
-        sections=tuple(sections),
-        facts=(("Bags", counted(len(e.bag_ids), "bag")), ("Groups", str(len(e.groups)))),
-        tiles=tiles,
-        command=command,
-        model=repr(model),
-    )
+    tiles, c = [], int(two)
+    for g, group in enumerate(e.groups[:6]):
+        share, low, high = (percent(float(one[g, c]), 1) for one in (e.share, e.low, e.high))
+        label = f"{shown(group, 24)}: {shown(e.classes[c], 24)}"
+        tiles.append(Tile(label, share, f"{low} to {high}"))
+    facts = ("Bags", counted(len(e.bag_ids), "bag")), ("Groups", str(len(e.groups)))
+    about: dict[str, Any] = {"title": title, "command": command, "model": repr(model)}
+    return Page(sections=tuple(sections), facts=facts, tiles=tuple(tiles), **about)

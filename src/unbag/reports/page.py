@@ -109,19 +109,9 @@ class Page:
             _tag("div", _tag("dt", key), _tag("dd", _name(value)))
             for key, value in (*self.facts, ("Date", self.origin["date"]))
         ]
-        tiles = [
-            _tag(
-                "li",
-                _tag("span", tile.label),
-                _tag("strong", tile.value),
-                _tag("span", tile.detail),
-                class_=tile.kind,
-            )
-            for tile in self.tiles
-        ]
         body = [
             _tag("header", _tag("h1", _name(self.title)), _tag("dl", *facts, class_="facts")),
-            _tag("ul", *tiles, class_="tiles"),
+            _tag("ul", *map(_tile, self.tiles), class_="tiles"),
             _tag("nav", _tag("ul", *map(_link, self.sections)), aria_label="Contents"),
             *map(_section, self.sections),
             self._footer(),
@@ -195,15 +185,17 @@ class _Html(str):
 def _tag(name: str, *inside: str, **attributes: str) -> _Html:
     """Write an element; text in it, and in its attributes, is escaped."""
     words = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_plain(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="'
+        f'{html.escape(value if isinstance(value, _Html) else shown(value))}"'
         for key, value in attributes.items()
     )
     body = "".join(x if isinstance(x, _Html) else html.escape(shown(x)) for x in inside)
     return _Html(f"<{name}{words}>" if name == "img" else f"<{name}{words}>{body}</{name}>\n")
 
 
-def _plain(value: str) -> str:
-    return value if isinstance(value, _Html) else shown(value)
+def _tile(tile: Tile) -> _Html:
+    inside = _tag("span", tile.label), _tag("strong", tile.value), _tag("span", tile.detail)
+    return _tag("li", *inside, class_=tile.kind)
 
 
 def _name(text: str) -> _Html:
@@ -249,17 +241,11 @@ def _picture(picture: Picture) -> _Html:
 
 def _table(table: NumberTable) -> _Html:
     heads = [_tag("th", _name(cell), scope="col") for cell in table.header]
-    rows = [
-        _tag(
-            "tr",
-            _tag("th", _name(first), scope="row"),
-            *(_tag("td", _name(cell)) for cell in cells),
-        )
-        for first, *cells in table.rows
-    ]
+    rows = []
+    for first, *others in table.rows:
+        cells = [_tag("td", _name(cell)) for cell in others]
+        rows.append(_tag("tr", _tag("th", _name(first), scope="row"), *cells))
     whole = _tag("table", _tag("thead", _tag("tr", *heads)), _tag("tbody", *rows))
-    caption = _tag("p", table.caption, class_="caption")
-    scroll = _tag(
-        "div", whole, class_="scroll", tabindex="0", role="region", aria_label=table.caption
-    )
-    return _tag("div", caption, scroll, class_="table")
+    about = {"tabindex": "0", "role": "region", "aria_label": table.caption}
+    scroll = _tag("div", whole, class_="scroll", **about)
+    return _tag("div", _tag("p", table.caption, class_="caption"), scroll, class_="table")

@@ -1,4 +1,4 @@
-"""Effects of single columns on the log-odds of a mixed model, with bands of its posterior."""
+"""What single columns do: their effects on the log-odds with bands, and their importance."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from scipy.special import stdtrit
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame, optional
-from unbag._text import aligned, shown
+from unbag._text import aligned, percent, shown
+from unbag.evaluation import bag_permutation_importance
 from unbag.evaluation.label_shift import column_names
 from unbag.model_selection.fitted import last_step
 from unbag.models.mixed import LLPClassifier
 from unbag.models.summary import interval_degrees, score_differences
-from unbag.reports.drawing import BLUE, FAINT, GREY, finish, make_axes, make_figure
+from unbag.reports.drawing import BLUE, FAINT, GREY, Display, finish, make_axes, make_figure
 from unbag.tables.pipeline import split_pipeline
 
 # Values of a column of numbers, between the quantiles of 1% and 99%.
 _POINTS = 40
 
-# Levels of a category, the most frequent first.
-_LEVELS = 12
+# Levels of a category, the most frequent first, and columns in a picture of importance.
+_LEVELS, _BARS = 12, 10
 
 
 class Effect(NamedTuple):
@@ -160,28 +161,23 @@ class EffectsDisplay:
 
     def frame(self) -> Any:
         """One row per column and value."""
-        sizes = [len(effect.values) for effect in self.effects]
-        numbers = np.concatenate([np.stack(effect[2:], axis=1) for effect in self.effects])
-        return make_frame(
-            {
-                "column": np.repeat([effect.column for effect in self.effects], sizes),
-                "value": [value for effect in self.effects for value in effect.values.tolist()],
-                **dict(zip(Effect._fields[2:], numbers.T, strict=True)),
-            }
-        )
+        rows = [
+            (effect.column, *row)
+            for effect in self.effects
+            for row in zip(effect.values.tolist(), *effect[2:], strict=True)
+        ]
+        names = ("column", "value", *Effect._fields[2:])
+        return make_frame(dict(zip(names, zip(*rows, strict=True), strict=True)))
 
     def __str__(self) -> str:
-        head = ("Column", "Lowest log-odds at", "", "Highest log-odds at", "")
-        rows = []
+        rows = [["Column", "Lowest log-odds at", "", "Highest log-odds at", ""]]
         for effect in self.effects:
-            cells = []
+            rows.append([shown(effect.column, 30)])
             for i in (effect.log_odds.argmin(), effect.log_odds.argmax()):
                 value = effect.values[i]
-                number = isinstance(value, float)
-                cells += [f"{value:.3g}" if number else shown(value, 20)]
-                cells += [f"{effect.log_odds[i]:+.2f}"]
-            rows.append((shown(effect.column, 30), *cells))
-        return "\n".join(aligned([head, *rows]))
+                written = f"{value:.3g}" if isinstance(value, float) else shown(value, 20)
+                rows[-1] += [written, f"{effect.log_odds[i]:+.2f}"]
+        return "\n".join(aligned(rows))
 
     __repr__ = __str__
 
@@ -206,11 +202,10 @@ def draw_effect(display: EffectsDisplay, effect: Effect, ax: Any) -> None:
 
 def _as_pandas(X: Any, feature_names: ArrayLike | None) -> Any:
     pandas = optional("pandas", "Effects", "report")
-    if getattr(X, "ndim", 2) == 2 and not hasattr(X, "columns"):
-        dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-        names = column_names(dense.shape[1], feature_names, X)
-        return pandas.DataFrame(dense, columns=names)
-    return nw.from_native(X, eager_only=True).to_pandas()
+    if hasattr(X, "columns") or getattr(X, "ndim", 2) != 2:
+        return nw.from_native(X, eager_only=True).to_pandas()
+    dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return pandas.DataFrame(dense, columns=column_names(dense.shape[1], feature_names, X))
 
 
 def _reference(column: Any) -> Any:
@@ -229,3 +224,73 @@ def _values(column: Any) -> NDArray[Any]:
         return np.unique(numbers)
     low, high = np.quantile(numbers, [0.01, 0.99])
     return np.linspace(low, high, _POINTS)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImportanceDisplay(Display):
+    """Importance of the columns of a model.
+
+    Attributes
+    ----------
+    columns : ndarray of str
+        The most important first.
+    importance : ndarray of shape (n_columns,)
+        Permutation importance (`unbag.evaluation.bag_permutation_importance`) as a proportion of
+        the total over all columns.
+
+    Examples
+    --------
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import ImportanceDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    >>> names = ["height", "nothing"]
+    >>> display = ImportanceDisplay.from_estimator(model, data.X, data.y, feature_names=names)
+    >>> display.columns[0], bool(display.importance[0] > 0.9)
+    ('height', True)
+    """
+
+    columns: NDArray[Any]
+    importance: Floats
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, *, feature_names: ArrayLike | None = None
+    ) -> Self:
+        """Shuffle the columns of a table one by one.
+
+        Parameters
+        ----------
+        model, X, y, feature_names : as in `bag_permutation_importance`
+
+        Returns
+        -------
+        display : ImportanceDisplay
+            The display.
+        """
+        found = bag_permutation_importance(model, X, y, feature_names=feature_names)
+        loss = np.maximum(found.loss, 0.0)
+        return cls(found.columns, loss / max(loss.sum(), np.finfo(float).tiny))
+
+    def frame(self) -> Any:
+        """One row per column, the most important first."""
+        return make_frame({"column": self.columns, "importance": self.importance})
+
+    def _draw(self, ax: Any) -> None:
+        names = [shown(name, 24) for name in self.columns[:_BARS]]
+        ax.barh(np.arange(len(names)), 100 * self.importance[:_BARS], color=BLUE)
+        ax.set_yticks(np.arange(len(names)), names)
+        ax.invert_yaxis()
+        ax.set_xlabel("% of total importance")
+
+    header = ("Column", "Importance")
+
+    @property
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """The most important columns, in words."""
+        found = zip(self.columns[:_BARS], self.importance, strict=False)
+        return tuple((shown(name, 60), percent(share)) for name, share in found)
+
+    def __str__(self) -> str:
+        return "\n".join(aligned([self.header, *self.rows]))
