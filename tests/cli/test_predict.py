@@ -39,7 +39,8 @@ def test_any_format_and_any_order(call, folder, frames, tmp_path, suffix):
     new = tmp_path / "new.parquet"
     shuffled.to_parquet(new)
     out = tmp_path / f"s{suffix}"
-    result = call("predict", folder / "model.unbag", new, "-o", out, "--all-columns")
+    keep = ",".join(shuffled)
+    result = call("predict", folder / "model.unbag", new, "-o", out, "--keep", keep)
     assert result.returncode == 0, result.stderr
     found = open_table(out).read()
     assert list(found) == [*shuffled, "class", "score", "probability"]

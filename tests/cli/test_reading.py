@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from unbag.tables.files import TableFile
-from unbag.tables.formats import CheckedRows
+from unbag.tables.text_formats import CheckedRows
 
 
 @pytest.fixture

@@ -121,7 +121,9 @@ def test_every_format_comes_back(name, tmp_path):
     assert open_table(path).names == list(frame)
     for rows in (2, 4, N, 20):
         chunks = list(open_table(path).chunks(rows, types=kinds))
-        assert [len(c) for c in chunks[:-1]] == [rows] * (len(chunks) - 1)
+        sizes = [len(chunk) for chunk in chunks]
+        # the last one of a file may be smaller
+        assert max(sizes) <= rows if "folder" in name else set(sizes[:-1]) <= {rows}
         assert_same(pd.concat(chunks), expected)
     some = ["Straße", "Größe"]
     assert_same(open_table(path).read(some), expected[some])
@@ -305,7 +307,7 @@ def test_folders_may_say_what_is_in_them(tmp_path):
     assert table.names == ["n", "month"]
     assert table.read()["month"].tolist() == ["05", "05", "06", "06"]
     assert table.read(["n"])["n"].tolist() == [1, 2, 1, 2]
-    assert [c["month"].tolist() for c in table.chunks(3)] == [["05", "05", "06"], ["06"]]
+    assert [c["month"].tolist() for c in table.chunks(3)] == [["05", "05"], ["06", "06"]]
     frame.to_parquet(tmp_path / "part.parquet")
     with pytest.raises(ValueError, match="has folders like month=05 for some"):
         open_table(tmp_path)

@@ -206,18 +206,17 @@ def test_text_beyond_one_block(tmp_path):
     ],
 )
 def test_blocks_end_anywhere(tmp_path, monkeypatch, block, data, message):
-    monkeypatch.setattr("unbag.tables.files._BLOCK", block)
+    monkeypatch.setattr("unbag.tables.text_formats._BLOCK", block)
     (tmp_path / "t.csv").write_bytes(data.encode())
     if message is None:
         assert read_table(tmp_path / "t.csv").shape == (2, 2)
     else:
-        with pytest.raises(TableError, match=message) as caught:
+        with pytest.raises(TableError, match=message):
             read_table(tmp_path / "t.csv")
-        assert caught.value.line in message
 
 
 def test_a_row_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("unbag.tables.formats._LONGEST_ROW", 1 << 20)
+    monkeypatch.setattr("unbag.tables.text_formats._LONGEST_ROW", 1 << 20)
     (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n3," + b"4" * (2 << 20))
     with pytest.raises(ValueError, match=r"t\.csv: the row on line 3 is longer than 1 MB"):
         read_table(tmp_path / "t.csv")
@@ -225,9 +224,8 @@ def test_a_row_without_end(tmp_path, monkeypatch):
 
 def test_errors_say_which_column(tmp_path):
     write_table([mixed()], tmp_path / "t.csv")
-    with pytest.raises(TableError, match="has no column 'nom' to keep") as caught:
+    with pytest.raises(TableError, match=r"t\.csv has no column 'nom' to keep"):
         open_table(tmp_path / "t.csv").need(["whole", "nom"], "to keep")
-    assert (str(caught.value.table), caught.value.column) == (str(tmp_path / "t.csv"), "nom")
     with pytest.raises(ColumnError) as found:
         convert(pd.Series([1, "x"], index=[5, 6], name="n"), "number")
     assert (found.value.column, found.value.row, found.value.value) == ("n", 6, "x")

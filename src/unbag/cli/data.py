@@ -1,13 +1,14 @@
-"""From two files to bags, with errors that name the file, the row and the column."""
+"""What commands read: two tables as bags, and model files; errors name the file, the row, the column."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -15,11 +16,14 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Ints
 from unbag._text import counted, listing, plural
+from unbag.bags.bags import check_bag_target
 from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
 from unbag.bags.margins import MEMBERS, make_cells
-from unbag.cli.options import one_or_all
-from unbag.cli.output import say
+from unbag.cli.options import add_tables, by_commas, file_place, one_or_all
+from unbag.cli.output import need, say
+from unbag.cli.parser import Parser, add_parser
+from unbag.evaluation import Evaluation
 from unbag.tables import open_table
 from unbag.tables.column_types import (
     ColumnError,
@@ -32,8 +36,9 @@ from unbag.tables.column_types import (
 )
 from unbag.tables.features import is_free_text
 from unbag.tables.files import STANDARD_INPUT, TableError
+from unbag.tables.persistence import ModelFile, UntrustedTypesError, load_model
 from unbag.tables.reading import Table
-from unbag.tables.schema import Schema, SchemaReport, make_schema
+from unbag.tables.schema import Schema, SchemaReport, count_seen, make_schema
 
 # Rows beyond which bags are numbered rather than named, which saves memory.
 MANY_ROWS = 300_000
@@ -87,11 +92,11 @@ def match_files(
     if unknown:
         raise ValueError(f"--types names the column {unknown[0]!r}, which neither table has")
     bags = aggregates.read(types=options.types)
-    if getattr(options, "group_rows", False):
+    if options.group_rows:
         with instances.lazy(columns, kinds) as lazy:
             return match_frames(options, lazy, bags), None
     frame, kept = instances.read(columns, kinds), None
-    if getattr(options, "margins", None):
+    if options.margins:
         with naming(options):
             frame = make_cells(frame, options.bag, options.margins, "group")
         options.multiplicity = MEMBERS
@@ -108,6 +113,7 @@ def match_files(
 
 def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -> MatchedTables:
     """Match two data frames as the options say."""
+    same = ("bag_size", "noise", "percent", "ignore", "multiplicity", "hidden", "bins")
     with naming(options):
         return match_tables(
             instances,
@@ -115,14 +121,8 @@ def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -
             on=options.bag,
             positives=one_or_all(options.positives),
             proportion=one_or_all(options.proportion),
-            bag_size=options.bag_size,
-            noise=options.noise,
-            percent=options.percent,
-            ignore=options.ignore,
             labels=options.label_column,
-            multiplicity=getattr(options, "multiplicity", None),
-            hidden=getattr(options, "hidden", None),
-            bins=getattr(options, "bins", None),
+            **{name: getattr(options, name) for name in same},
         )
 
 
@@ -157,9 +157,9 @@ def _to_read(
             )
         instances.need(options.exclude, "to exclude")
         return [name for name in instances.names if name not in options.exclude], options.types
-    if getattr(options, "margins", None):
+    if options.margins:
         return list(dict.fromkeys([*options.bag, *options.margins])), options.types
-    counts = [options.multiplicity] if getattr(options, "multiplicity", None) else []
+    counts = [options.multiplicity] if options.multiplicity else []
     instances.need(schema.names, "that the model needs")
     instances.need(list(keep), why)
     instances.need(counts, "with numbers of rows")
@@ -167,9 +167,8 @@ def _to_read(
     # what is to be written again stays as it is, and becomes a feature later
     features = {n: k for n, k in schema.kinds.items() if n not in keep or k == "category"}
     given = {name: kind for name, kind in keep.items() if kind is not None}
-    return list(
-        dict.fromkeys([*keys, *schema.names, *keep, *counts])
-    ), options.types | features | given
+    columns = list(dict.fromkeys([*keys, *schema.names, *keep, *counts]))
+    return columns, options.types | features | given
 
 
 def join_files(
@@ -190,10 +189,9 @@ def join_files(
         if schema is None:
             X = X.assign(**parse_texts(X, options.types))
             _check_strays(X, options)
-            _say_unsuitable(X)
-            schema = Schema(make_schema(X).columns, tuple(options.bag))
-            X, report = X.assign(**cast(X, dtypes_of(schema.kinds))), SchemaReport()
-            _say_times_of_bags(X, y["bag"], schema)
+            schema, report = make_schema(X, options.bag), SchemaReport()
+            _say_unsuitable(X, y["bag"], schema)
+            X = X.assign(**cast(X, dtypes_of(schema.kinds)))
         else:
             X, report = schema.check(X)
         others = None
@@ -204,6 +202,9 @@ def join_files(
     columns = options.positives or options.proportion
     names = columns if len(columns) > 1 else None
     return BagData(X, y, schema, report, names, tables.match.rows, kept, others)
+
+
+# --- words --------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -252,7 +253,6 @@ def check_names(place: Any, written: Sequence[str], kept: Sequence[str]) -> None
             place,
             f"has a column {taken[0]!r} to keep, and the output has one of that name; rename it, or "
             "leave it out",
-            column=taken[0],
         )
 
 
@@ -266,30 +266,25 @@ def _check_strays(X: Any, options: argparse.Namespace) -> None:
                 f"holds {stray.value!r} in row {stray.row + 1} of column {name!r}, which has "
                 f"numbers in {counted(stray.n_numbers, 'row')}: correct it, or use --na-values "
                 f"{shlex.quote(stray.value)} or --types {name}=category",
-                column=name,
             )
 
 
-def _say_unsuitable(X: Any) -> None:
-    """Name columns that differ in every row, and columns without values."""
-    names = [name for name in X.columns if is_id(X[name]) and not is_free_text(X[name])]
-    if names:
-        are = plural(len(names), "is", "are")
-        say(f"{listing(names)} {are} different in every row: --exclude {','.join(names)}")
-    names = [name for name in X.columns if X[name].isna().all()]
-    if names:
-        have, are = plural(len(names), "has", "have"), plural(len(names), "is", "are")
-        say(f"{listing(names)} {have} no value in any row, and {are} left out.")
-
-
-def _say_times_of_bags(X: Any, bag: NDArray[Any], schema: Schema) -> None:
-    """Name times with one value in each bag: later ones have not been seen."""
+def _say_unsuitable(X: Any, bag: NDArray[Any], schema: Schema) -> None:
+    """Name columns that no model learns from: those that differ in every row, and the like."""
+    ids = [name for name in X.columns if is_id(X[name]) and not is_free_text(X[name])]
+    if ids:
+        are = plural(len(ids), "is", "are")
+        say(f"{listing(ids)} {are} different in every row: --exclude {','.join(ids)}")
+    empty = [name for name in X.columns if X[name].isna().all()]
+    if empty:
+        have, are = plural(len(empty), "has", "have"), plural(len(empty), "is", "are")
+        say(f"{listing(empty)} {have} no value in any row, and {are} left out.")
     times = [name for name, kind in schema.kinds.items() if kind == "time"]
-    names = [n for n in times if X[n].nunique() > 1 and X[n].groupby(bag).nunique().max() == 1]
-    if names:
+    times = [n for n in times if X[n].nunique() > 1 and X[n].groupby(bag).nunique().max() == 1]
+    if times:
         say(
-            f"{listing(names)} {plural(len(names), 'has', 'have')} one value in each bag, so a "
-            f"model learns nothing about later times: --exclude {','.join(names)}"
+            f"{listing(times)} {plural(len(times), 'has', 'have')} one value in each bag, so a "
+            f"model learns nothing about later times: --exclude {','.join(times)}"
         )
 
 
@@ -312,3 +307,125 @@ def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:
     if match.only_in_bags:
         bags = counted(len(match.only_in_bags), "bag")
         say(f"Left out: {bags} of {options.aggregates} without a row in {options.instances}.")
+
+
+# --- model files --------------------------------------------------------------------------------
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the model file, and what to trust in it."""
+    parser.add_argument(
+        "model", metavar="MODEL", type=file_place, help="model file, from unbag fit"
+    )
+    parser.add_argument(
+        "--trust",
+        type=by_commas,
+        default=[],
+        metavar="TYPE[,TYPE]",
+        help="further types in the model file to trust, by their full names; only if you know who "
+        "made the file",
+    )
+
+
+def add_model_command(
+    commands: Any, name: str, more: str = "", *, members: bool = False, **words: str
+) -> Parser:
+    """Add a command that takes a model, rows, and their bags; ``more`` of its usage."""
+    lines = ["MODEL ROWS BAGS --bag COLUMN", "(--positives COLUMN | --proportion COLUMN)"]
+    indent = "\n" + " " * len(f"usage: unbag {name} ")
+    usage = indent.join([*lines, more] if more else lines)
+    parser = add_parser(commands, name, f"{usage} [options]", **words)
+    add_model(parser)
+    add_tables(parser, features=False, members=members)
+    return parser
+
+
+class Opened(NamedTuple):
+    """A model, its file, and the rows and bags for it."""
+
+    model: Any
+    found: ModelFile
+    data: BagData
+    class_names: list[Any]
+
+
+def open_with_tables(
+    options: argparse.Namespace, keep: Mapping[str, ColumnType | None] | None = None, why: str = ""
+) -> Opened:
+    """Load a model, and read tables with its columns and classes; see `read_bags`."""
+    model, schema, found = open_model(options)
+    data = read_bags(options, schema, keep=keep, why=why)
+    say(*data.report.differences)
+    names = class_names(found, model.classes_)
+    given = 2 if data.class_names is None else len(data.class_names)
+    if given != len(names):
+        raise ValueError(
+            f"the model in {options.model} has {len(names)} classes, and "
+            f"{options.aggregates} has {given} by the options"
+        )
+    return Opened(model, found, data, names)
+
+
+def open_model(options: argparse.Namespace) -> tuple[Any, Schema, ModelFile]:
+    """Load a model, and the schema of its table."""
+    need("pandas", "skops", extra="files")
+    try:
+        found = load_model(options.model, trusted=options.trust)
+    except UntrustedTypesError as error:
+        names = ",".join(sorted({*options.trust, *error.types}))
+        raise ValueError(
+            f"{options.model} holds types that are not trusted, by which a forged file can do "
+            f"harm. If you know who made the file, and only then, use --trust {names}"
+        ) from None
+    if found.schema is None:
+        raise ValueError(
+            f"{options.model} does not say which columns its model takes; save models with "
+            "unbag fit, or with the schema of their table"
+        )
+    return found.model, Schema.from_dict(found.schema), found
+
+
+def warn_of_known_bags(found: ModelFile, data: BagData) -> None:
+    """Warn where a model is evaluated on bags that it was trained on."""
+    kept = found.metadata.get("training_bags")
+    n_seen = 0 if kept is None else count_seen(kept, data.X, data.y)
+    if kept is not None and n_seen:
+        among = "" if len(kept["bags"]) == kept["n_bags"] else "at least "
+        n_bags = check_bag_target(data.y).n_bags
+        known = "; see 'unbag inspect MODEL' for estimates from held-out bags"
+        warnings.warn(
+            f"the model was trained on {among}{n_seen} of these {counted(n_bags, 'bag')}, and "
+            f"estimates on these are too high{known if found.metadata.get('evaluation') else ''}",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def class_names(found: ModelFile, classes: Any) -> list[Any]:
+    """Return the names of the classes of a model."""
+    names = found.metadata.get("class_names")
+    if isinstance(names, list) and len(names) == len(classes):
+        return list(map(str, names))
+    return list(classes.tolist())
+
+
+def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
+    """The numbers of an evaluation, for JSON."""
+
+    def numbers(estimates: dict[str, Any]) -> dict[str, Any]:
+        # the verdict is the same for all of them, and stands above
+        return {name: asdict(replace(one, verdict=None)) for name, one in estimates.items()}
+
+    fold, estimates = evaluation.fold, evaluation.estimates
+    return {
+        "n_bags": evaluation.n_bags,
+        "n_instances": evaluation.n_instances,
+        "n_labels": getattr(next(iter(estimates.values())), "n_labels", 0),
+        "folds": None if fold is None else int(fold.max()) + 1,
+        "threshold": evaluation.threshold,
+        "verdict": asdict(evaluation.verdict),
+        "verdicts": {name: asdict(one) for name, one in evaluation.verdicts.items()},
+        "drift": evaluation.drift,
+        "estimates": numbers(estimates),
+        "by_assumption": {name: numbers(one) for name, one in evaluation.by_assumption.items()},
+    }

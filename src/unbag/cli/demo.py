@@ -17,7 +17,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import Bunch
 
 from unbag import bags_from_frame
-from unbag._arrays import Floats
 from unbag._files import check_place
 from unbag.cli.options import add_output, page_place
 from unbag.cli.output import need, show
@@ -154,9 +153,10 @@ class Demonstration:
 
 def demonstrate() -> Demonstration:
     """Train on the totals of May, and score the visitors of June."""
+    import pandas as pd
+
     may, june = load_visits("may"), load_visits("june")
-    X, y = _bags(may)
-    X_new, y_new = _bags(june)
+    (X, y), (X_new, y_new) = _bags(may), _bags(june)
     start = time.perf_counter()
     model = make_classifier().fit(X, y)
     seconds = time.perf_counter() - start
@@ -164,26 +164,25 @@ def demonstrate() -> Demonstration:
     evaluation = evaluate(
         y_new, scores, X=features.transform(X_new), feature_names=features.get_feature_names_out()
     )
-
-    share = np.asarray(y["proportion"])
+    columns = {name: metrics.roc_auc_score(june.target, X_new[name]) for name in june.numerical}
+    best = max(columns, key=columns.__getitem__)
+    contenders = [Contender(f"best single column ({best})", float(columns[best]), None)]
+    # each row as a positive and as a negative, weighted by the rate of its region
+    twice, share = pd.concat([X, X], ignore_index=True), np.asarray(y["proportion"])
     soft = _logistic_regression(may).fit(
-        _twice(X),
-        np.repeat([1, 0], len(X)),
-        logisticregression__sample_weight=np.r_[share, 1 - share],
+        twice, np.repeat([1, 0], len(X)), logisticregression__sample_weight=np.r_[share, 1 - share]
     )
-    full = _logistic_regression(may).fit(X, may.target)
-    n_rows, n_regions = len(X), len(may.regions)
-
-    def contender(name: str, probability: Floats) -> Contender:
-        auc = metrics.roc_auc_score(june.target, probability)
-        return Contender(name, float(auc), float(metrics.log_loss(june.target, probability)))
-
-    contenders = [
-        _best_column(june, X_new),
-        contender("each visitor labelled with the regional rate", soft.predict_proba(X_new)[:, 1]),
-        contender(f"unbag, from {n_regions} totals", model.predict_proba(X_new)[:, 1]),
-        contender(f"logistic regression, from {n_rows:,} labels", full.predict_proba(X_new)[:, 1]),
-    ]
+    named = {
+        "each visitor labelled with the regional rate": soft,
+        f"unbag, from {len(may.regions)} totals": model,
+        f"logistic regression, from {len(X):,} labels": _logistic_regression(may).fit(
+            X, may.target
+        ),
+    }
+    for name, fitted in named.items():
+        probability = fitted.predict_proba(X_new)[:, 1]
+        auc = float(metrics.roc_auc_score(june.target, probability))
+        contenders.append(Contender(name, auc, float(metrics.log_loss(june.target, probability))))
     return Demonstration(may, model, y, seconds, X_new, y_new, june.target, evaluation, contenders)
 
 
@@ -198,19 +197,6 @@ def _logistic_regression(visits: Bunch) -> Any:
         (StandardScaler(), visits.numerical),
     )
     return make_pipeline(columns, LogisticRegression(max_iter=1000))
-
-
-def _twice(X: Any) -> Any:
-    """Each row as a positive and as a negative, to be weighted by the rate of its region."""
-    import pandas as pd
-
-    return pd.concat([X, X], ignore_index=True)
-
-
-def _best_column(visits: Bunch, X: Any) -> Contender:
-    aucs = {name: metrics.roc_auc_score(visits.target, X[name]) for name in visits.numerical}
-    best = max(aucs, key=aucs.__getitem__)
-    return Contender(f"best single column ({best})", float(aucs[best]), None)
 
 
 def _draw_contenders(ax: Any, contenders: list[Contender]) -> None:

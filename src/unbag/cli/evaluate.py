@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from unbag._text import wrapped
-from unbag.cli.data import naming
-from unbag.cli.models import (
+from unbag.cli.data import (
     add_model_command,
     evaluation_record,
+    naming,
     open_with_tables,
     warn_of_known_bags,
 )
-from unbag.cli.options import add_json, add_page, file_place, proportion
+from unbag.cli.options import add_shared, file_place, proportion
 from unbag.cli.output import save_page, show_result
 from unbag.cli.sample_labels import RowLabels
 from unbag.evaluation import evaluate
@@ -55,8 +55,7 @@ def add_command(commands: Any) -> None:
         "of several classes, to fall below this"
     )
     parser.add_argument("--robustness", type=proportion, metavar="VALUE", help=words)
-    add_page(parser)
-    add_json(parser)
+    add_shared(parser, "--report", "--json")
 
 
 def run(options: argparse.Namespace) -> int:

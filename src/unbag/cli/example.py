@@ -8,7 +8,6 @@ from typing import Any
 
 import narwhals as nw
 
-from unbag._files import check_place
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
 from unbag.datasets import load_flights, load_visits
@@ -24,17 +23,11 @@ _EXAMPLES = """examples:
 
 def add_command(commands: Any) -> None:
     """Add ``unbag example``."""
-    example = add_parser(
-        commands,
-        "example",
-        "NAME [options]",
-        description="Write the tables that the tutorials work on.",
-        epilog=_EXAMPLES,
-    )
+    words = "Write the tables that the tutorials work on."
+    example = add_parser(commands, "example", "NAME [options]", description=words, epilog=_EXAMPLES)
     example.add_argument("name", choices=list(_TABLES), metavar="NAME", help=" | ".join(_TABLES))
-    example.add_argument(
-        "--folder", type=Path, metavar="FOLDER", help="where to write (default: NAME)"
-    )
+    words = "where to write (default: NAME)"
+    example.add_argument("--folder", type=Path, metavar="FOLDER", help=words)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +37,6 @@ def run(options: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in _TABLES[options.name]().items():
         path = folder / name
-        check_place(path)
         write_table([table], path)
         show(f"{path}: {len(nw.from_native(table)):,} rows")
     return 0

@@ -7,11 +7,11 @@ import sys
 from typing import Any
 
 from unbag._files import check_place, write_whole
-from unbag.cli.models import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_output
+from unbag.cli.data import add_model, class_names, open_model
+from unbag.cli.options import add_output, add_shared
 from unbag.cli.output import need, safe, say, show_json, show_result
 from unbag.cli.parser import add_parser
-from unbag.tables.scoring import rule_of
+from unbag.tables.scoring import Rule, rule_of
 from unbag.tables.sql_export import select_statement, to_sql
 from unbag.tables.sql_expressions import DIALECTS
 
@@ -47,7 +47,7 @@ def add_command(commands: Any) -> None:
     add("--table", metavar="NAME", help="with --sql: write a query for all rows of this table")
     words = "with --sql: log-odds instead of probabilities, for engines without EXP"
     add("--log-odds", action="store_true", help=words)
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,39 +58,40 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error("--table and --log-odds go with --sql")
     if options.output is not None:
         check_place(options.output)
-    if options.sql is not None:
-        return _write_sql(options)
-    need("onnx", extra="export")
+    if options.sql is None:
+        need("onnx", extra="export")
+    model, schema, found = open_model(options)
+    about: dict[str, Any] = {"schema": schema, "class_names": class_names(found, model.classes_)}
+    rule = rule_of(found, None, about["class_names"])
+    if options.sql is None:
+        _write_onnx(options, model, 0.0 if rule is None else rule.score_threshold, about)
+    else:
+        _write_sql(options, model, rule, about)
+    return 0
+
+
+def _write_onnx(
+    options: argparse.Namespace, model: Any, score_threshold: float, about: dict[str, Any]
+) -> None:
     from unbag.tables.onnx_export import export_onnx, read_signature
 
-    model, schema, found = open_model(options)
-    names = class_names(found, model.classes_)
-    rule = rule_of(found, None, names)
-    path = export_onnx(
-        model,
-        options.output,
-        schema=schema,
-        class_names=names,
-        score_threshold=0.0 if rule is None else rule.score_threshold,
-    )
+    path = export_onnx(model, options.output, score_threshold=score_threshold, **about)
     signature = read_signature(path)
     lines = [f"{path} has these inputs and outputs:"]
     for what, variables in signature.items():
         lines += [f"  {what[:-1]:6}  {v['type']:6}  {v['name']}" for v in variables]
     show_result(options, "\n".join(lines), {"output": str(path), **signature})
-    return 0
 
 
-def _write_sql(options: argparse.Namespace) -> int:
-    model, schema, found = open_model(options)
-    names = class_names(found, model.classes_)
+def _write_sql(
+    options: argparse.Namespace, model: Any, rule: Rule | None, about: dict[str, Any]
+) -> None:
     output = "score" if options.log_odds else "probability"
-    columns = to_sql(model, options.sql, schema=schema, class_names=names, output=output)
+    columns = to_sql(model, options.sql, output=output, **about)
     if options.table is not None:
         text = select_statement(columns, options.sql, options.table) + ";"
     else:
         text = ",\n".join(columns.values())
-    rule = rule_of(found, None, names)
     if rule is not None:
         say(f"Class: {rule}.")
     if options.output is not None:
@@ -102,4 +103,3 @@ def _write_sql(options: argparse.Namespace) -> int:
         print(safe(text) if sys.stdout.isatty() else text)
     else:
         say(f"SQL: {options.output}")
-    return 0

@@ -8,9 +8,8 @@ from itertools import product
 from typing import Any
 
 from unbag._text import WIDTH, counted, listing
-from unbag.cli.data import naming
-from unbag.cli.models import add_model_command, open_with_tables
-from unbag.cli.options import add_json, add_page, by_commas
+from unbag.cli.data import add_model_command, naming, open_with_tables
+from unbag.cli.options import add_shared, by_commas
 from unbag.cli.output import records, save_page, show_result
 from unbag.inference import group_estimates, group_sensitivity
 from unbag.inference.grouped_rows import read_groups_by
@@ -48,8 +47,7 @@ def add_command(commands: Any) -> None:
     add("--contrast", action="append", default=[], metavar="GROUP-GROUP", help=words)
     words = "class to compare, if there are more than two"
     add("--class", dest="of", metavar="CLASS", help=words)
-    add_page(parser)
-    add_json(parser)
+    add_shared(parser, "--report", "--json")
 
 
 def run(options: argparse.Namespace) -> int:

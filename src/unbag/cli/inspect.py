@@ -16,7 +16,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.bags.inconsistencies import Inconsistency
 from unbag.bags.priors import probabilities_of
 from unbag.cli.data import join_files, match_files, naming
-from unbag.cli.options import add_columns, add_json, table_place
+from unbag.cli.options import add_columns, add_shared, table_place
 from unbag.cli.output import need, records, say, show_result
 from unbag.cli.parser import add_parser
 from unbag.defaults import FEWEST_BAGS
@@ -68,7 +68,7 @@ def add_command(commands: Any) -> None:
     words = "one row per bag"
     add("aggregates", metavar="BAGS", type=table_place, nargs="?", help=words)
     add_columns(parser, required=False)
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,18 +99,27 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     data = join_files(options, tables)
     with naming(options):
         seen = inspect_bags(data.X, data.y)
-    columns = data.schema.to_dict()["columns"]
-    size = seen.information
+    columns, size = data.schema.to_dict()["columns"], seen.information
     counts = f"{counted(size.n_instances, 'row')} in {counted(size.n_bags, 'bag')}"
-    lines = [
-        f"{counts}; the tables are consistent.",
-        "",
-        *_column_lines(columns),
-        "",
-        *seen.lines(),
-    ]
-    record = {"columns": columns, "inconsistencies": [], **seen.record()}
-    show_result(options, "\n".join(lines), record)
+    lines = [f"{counts}; the tables are consistent.", "", *_column_lines(columns)]
+    lines += ["", str(size), "", *_assumption_lines(seen.assumption), "", *_effect_lines(seen)]
+    results = {
+        "columns": columns,
+        "inconsistencies": [],
+        "n_instances": size.n_instances,
+        "n_bags": size.n_bags,
+        "information": {
+            "n_effective": size.n_effective,
+            "fraction_of_labels": size.fraction_of_labels,
+            "rows_per_class": dict(zip(size.classes.tolist(), size.rows_per_class, strict=True)),
+            "summary": size.summary,
+            "warning": size.warning,
+            "by_bag": records(size.by_bag),
+        },
+        "assumption": _assumption_record(seen.assumption),
+        "bag_effect": _effect_record(seen),
+    }
+    show_result(options, "\n".join(lines), results)
     return 0
 
 
@@ -155,9 +164,8 @@ def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
     for column in columns[:50]:
         values = "many values" if column["kind"] == "category" else ""
         if column["values"] is not None:
-            values = f"{counted(len(column['values']), 'value')}"
-        missing = "some" if column["missing"] else ""
-        rows.append((column["name"], column["kind"], values, missing))
+            values = counted(len(column["values"]), "value")
+        rows.append((column["name"], column["kind"], values, "some" if column["missing"] else ""))
     more = [f"and {counted(len(columns) - 50, 'more column')}"] if len(columns) > 50 else []
     return [*table_lines(("column", "type", "values", "missing"), rows), *more]
 
@@ -173,41 +181,6 @@ class BagInspection(NamedTuple):
     effect: BagEffect | None
     note: str  # how bag effects were estimated, or why they were not
 
-    def lines(self) -> list[str]:
-        """Return what was found as lines of text."""
-        test = self.assumption.test
-        tested = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
-        question = "Label shift: do bags differ only in how many of each class they contain?"
-        lines = [str(self.information), "", question, tested, *self.assumption.notes, ""]
-        lines.append("What do features leave unexplained between bags?")
-        if self.effect is not None:
-            question = (
-                "Do bags differ in how many of each class they contain (label shift), or in who is "
-                "in them (covariate shift)?"
-            )
-            lines += [*wrapped(sentence(str(self.effect))), "", *wrapped(question)]
-            lines += wrapped(self.effect.message)
-        return [*lines, *wrapped(self.note)]
-
-    def record(self) -> dict[str, Any]:
-        """Return the same in numbers."""
-        size = self.information
-        per_class = dict(zip(size.classes.tolist(), size.rows_per_class, strict=True))
-        return {
-            "n_instances": size.n_instances,
-            "n_bags": size.n_bags,
-            "information": {
-                "n_effective": size.n_effective,
-                "fraction_of_labels": size.fraction_of_labels,
-                "rows_per_class": per_class,
-                "summary": size.summary,
-                "warning": size.warning,
-                "by_bag": records(size.by_bag),
-            },
-            "assumption": _assumption_record(self.assumption),
-            "bag_effect": _effect_record(self.effect, self.note),
-        }
-
 
 def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
     """Compute what bags show before any fit, from a table with columns of any type."""
@@ -217,8 +190,7 @@ def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
         information = effective_sample_size(y)
     # those that the model of make_classifier sees, so that the test is that of a fit
     X = MixedFeatures().fit_transform(table)
-    assumption = check_columns(y, X)
-    return BagInspection(information, assumption, *_estimate_effect(X, y))
+    return BagInspection(information, check_columns(y, X), *_estimate_effect(X, y))
 
 
 def _estimate_effect(X: Any, y: Any) -> tuple[BagEffect | None, str]:
@@ -244,12 +216,32 @@ def _estimate_effect(X: Any, y: Any) -> tuple[BagEffect | None, str]:
     return estimate_bag_effect(bags, probabilities_of(by_output(scores))), note
 
 
-def _effect_record(effect: BagEffect | None, note: str) -> dict[str, Any]:
+def _effect_lines(found: BagInspection) -> list[str]:
+    lines = ["What do features leave unexplained between bags?"]
+    if found.effect is not None:
+        question = (
+            "Do bags differ in how many of each class they contain (label shift), or in who is "
+            "in them (covariate shift)?"
+        )
+        lines += [*wrapped(sentence(str(found.effect))), "", *wrapped(question)]
+        lines += wrapped(found.effect.message)
+    return [*lines, *wrapped(found.note)]
+
+
+def _effect_record(found: BagInspection) -> dict[str, Any]:
+    effect = found.effect
     if effect is None:
-        return {"variance": None, "summary": note}
+        return {"variance": None, "summary": found.note}
     names = ("spread", "significant", "shift_type", "message")
-    found = {name: getattr(effect, name) for name in names}
-    return {**asdict(effect), **found, "summary": str(effect), "note": note}
+    properties = {name: getattr(effect, name) for name in names}
+    return {**asdict(effect), **properties, "summary": str(effect), "note": found.note}
+
+
+def _assumption_lines(found: Check) -> list[str]:
+    test = found.test
+    tested = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
+    question = "Label shift: do bags differ only in how many of each class they contain?"
+    return [question, tested, *found.notes]
 
 
 def _assumption_record(found: Check) -> dict[str, Any]:

@@ -6,9 +6,8 @@ import argparse
 from typing import Any
 
 from unbag._text import listing
-from unbag.cli.data import BagData, naming
-from unbag.cli.models import add_model_command, open_with_tables, warn_of_known_bags
-from unbag.cli.options import add_json, positive_number
+from unbag.cli.data import BagData, add_model_command, naming, open_with_tables, warn_of_known_bags
+from unbag.cli.options import add_shared, positive_number
 from unbag.cli.output import records, say, show_result
 from unbag.cli.parser import EXIT_CODE
 from unbag.evaluation.drift import MonitoringReference
@@ -40,11 +39,9 @@ def add_command(commands: Any) -> None:
         exit_code="0 ok, 3 prior shift (recalibrate: unbag predict --class-prior), 4 degraded "
         f"(train again),\n{EXIT_CODE.removeprefix('0 success, ')}",
     )
-    words = "relative difference of totals that does not matter"
-    parser.add_argument(
-        "--tolerance", type=positive_number, default=0.05, metavar="PROPORTION", help=words
-    )
-    add_json(parser)
+    add, words = parser.add_argument, "relative difference of totals that does not matter"
+    add("--tolerance", type=positive_number, default=0.05, metavar="PROPORTION", help=words)
+    add_shared(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,7 +49,12 @@ def run(options: argparse.Namespace) -> int:
     model, found, data, names = open_with_tables(options)
     reference = _reference(options, found)
     warn_of_known_bags(found, data)
-    _say_other_bags(options, found)
+    before = (found.metadata.get("fitted_with") or {}).get("bag")
+    if before and before != options.bag:
+        say(
+            f"The training bags were by {listing(before)}, and these are by {listing(options.bag)}:"
+            " bags of another kind may differ in other ways, even if the model holds."
+        )
     with naming(options):
         result = monitor(
             model,
@@ -80,16 +82,6 @@ def _reference(options: argparse.Namespace, found: ModelFile) -> MonitoringRefer
             "it was fitted to fewer than five bags, or without folds: use unbag fit again"
         )
     return MonitoringReference.from_dict(kept)
-
-
-def _say_other_bags(options: argparse.Namespace, found: ModelFile) -> None:
-    """Say where bags are made by other columns than in training."""
-    before = (found.metadata.get("fitted_with") or {}).get("bag")
-    if before and before != options.bag:
-        say(
-            f"The training bags were by {listing(before)}, and these are by {listing(options.bag)}:"
-            " bags of another kind may differ in other ways, even if the model holds."
-        )
 
 
 def _record(result: MonitoringResult, data: BagData) -> dict[str, Any]:

@@ -63,11 +63,35 @@ def add_columns(
     add("--bag-size", metavar=_COLUMN, help=words)
     words = "standard deviation of the noise in --positives or --proportion"
     add("--noise", type=number_or_name, metavar="COLUMN|NUMBER", help=words)
-    parser.set_defaults(label_column=None, hidden=None)
+    parser.set_defaults(**NOT_GIVEN)
     if features or members:
-        _add_members(add)
+        words = (
+            "counts that an empty cell, * or 'suppressed' may stand for, such as 1-9, or unknown; "
+            "cells such as <10 or 10-19 need no option"
+        )
+        add("--hidden", metavar="SET", help=words)
+        words = (
+            "columns of ROWS with the size of each group, if you have group sizes per bag instead of "
+            "individuals; BAGS may be the same file"
+        )
+        add("--margins", type=by_commas, metavar=_NAMES, help=words)
+        words = "column of ROWS: how many identical rows each row stands for"
+        add("--multiplicity", metavar=_COLUMN, help=words)
     if features:
-        _add_rows(add)
+        words = (
+            "group identical rows first, in the database if ROWS is a DuckDB file; if there are too "
+            "many, whole bags are sampled"
+        )
+        add("--group-rows", action="store_true", help=words)
+        words = "with --group-rows: bins per numeric column (default: 256, or fewer)"
+        add("--bins", type=whole_number(2), metavar="N", help=words)
+        words = (
+            "column of ROWS with the labels of some rows, empty for the others: 0, 1, ..., or names "
+            "of class columns"
+        )
+        add("--labels", dest="label_column", metavar=_COLUMN, help=words)
+        words = "columns of ROWS that are not features"
+        add("--exclude", type=by_commas, default=[], metavar=_NAMES, help=words)
     words = (
         "corrects inferred types: number, category, boolean or time; a category keeps leading zeros"
     )
@@ -79,35 +103,10 @@ def add_columns(
     add_reading(parser)
 
 
-def _add_members(add: Callable[..., Any]) -> None:
-    """Add what a model of bags takes, and an evaluation does not."""
-    words = (
-        "counts that an empty cell, * or 'suppressed' may stand for, such as 1-9, or unknown; cells "
-        "such as <10 or 10-19 need no option"
-    )
-    add("--hidden", metavar="SET", help=words)
-    words = (
-        "columns of ROWS with the size of each group, if you have group sizes per bag instead of "
-        "individuals; BAGS may be the same file"
-    )
-    add("--margins", type=by_commas, metavar=_NAMES, help=words)
-    words = "column of ROWS: how many identical rows each row stands for"
-    add("--multiplicity", metavar=_COLUMN, help=words)
-
-
-def _add_rows(add: Callable[..., Any]) -> None:
-    """Add what only a fit asks about ROWS."""
-    words = (
-        "group identical rows first, in the database if ROWS is a DuckDB file; if there are too "
-        "many, whole bags are sampled"
-    )
-    add("--group-rows", action="store_true", help=words)
-    words = "with --group-rows: bins per numeric column (default: 256, or fewer)"
-    add("--bins", type=whole_number(2), metavar="N", help=words)
-    words = "column of ROWS with the labels of some rows, empty for the others: 0, 1, ..., or names"
-    add("--labels", dest="label_column", metavar=_COLUMN, help=f"{words} of class columns")
-    words = "columns of ROWS that are not features"
-    add("--exclude", type=by_commas, default=[], metavar=_NAMES, help=words)
+# What commands that lack an option of `add_columns` have in its place.
+NOT_GIVEN = dict.fromkeys(("label_column", "hidden", "margins", "multiplicity", "bins")) | {
+    "group_rows": False
+}
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -127,31 +126,25 @@ def add_output(parser: Any, metavar: str, words: str, **how: Any) -> None:
     parser.add_argument("-o", "--output", metavar=metavar, help=words, **{"type": file_place} | how)
 
 
-def add_seed(parser: Any) -> None:
-    """Add the seed."""
-    parser.add_argument("--seed", type=whole_number(0), default=0, metavar="N", help="random seed")
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add a form of output for machines."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def add_keep(parser: Any) -> None:
-    """Add the option for columns that go into what is written."""
-    words = "columns of ROWS to copy to the output, such as an id"
-    parser.add_argument("--keep", type=by_commas, default=[], metavar=_NAMES, help=words)
-
-
-def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
-    """Add the option for tables that are opened in a spreadsheet."""
-    words = "put an apostrophe before text that a spreadsheet would run as a formula, such as =1+1"
-    parser.add_argument("--escape-formulas", action="store_true", help=words)
-
-
-def add_page(parser: argparse.ArgumentParser) -> None:
-    """Add the option for an HTML page."""
-    parser.add_argument("--report", type=page_place, metavar="PAGE", help="write an HTML page")
+def add_shared(parser: Any, *names: str) -> None:
+    """Add options that are the same in several commands."""
+    shared: dict[str, dict[str, Any]] = {
+        "--seed": {"type": whole_number(0), "default": 0, "metavar": "N", "help": "random seed"},
+        "--json": {"action": "store_true", "help": "print one JSON object"},
+        "--report": {"type": page_place, "metavar": "PAGE", "help": "write an HTML page"},
+        "--keep": {
+            "type": by_commas,
+            "default": [],
+            "metavar": _NAMES,
+            "help": "columns of ROWS to copy to the output, such as an id",
+        },
+        "--escape-formulas": {
+            "action": "store_true",
+            "help": "put an apostrophe before text that a spreadsheet would run as a formula, such as =1+1",
+        },
+    }
+    for name in names:
+        parser.add_argument(name, **shared[name])
 
 
 # Files that a command reads, and those that it writes, by the names of its arguments.
@@ -186,8 +179,7 @@ def _holds(place: Any, path: Path) -> bool:
         return False
     # what is wrong with a file is reported when it is read
     with suppress(OSError):
-        files = [place] if place.is_file() else find_parts(place) or []
-        return any(path.samefile(file) for file in files)
+        return any(path.samefile(file) for file in find_parts(place) or [place])
     return False
 
 

@@ -21,8 +21,6 @@ _EXAMPLES = """examples:
   unbag paper --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
 """
 
-_METHODS = "lmmcm-paper,lmmcm,likelihood,labels"
-
 
 def add_command(commands: Any) -> None:
     """Add ``unbag paper``."""
@@ -35,7 +33,8 @@ def add_command(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     add = paper.add_argument
-    add("--methods", default=_METHODS, help="names, separated by commas")
+    methods = "lmmcm-paper,lmmcm,likelihood,labels"
+    add("--methods", default=methods, help="names, separated by commas")
     add("--trials", type=int, default=5, help="trials of each setting, with seeds 0, 1, ...")
     add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
     add("--tables-only", action="store_true", help="run nothing; show the results in the folder")
@@ -45,12 +44,8 @@ def add_command(commands: Any) -> None:
     add("--datasets", default="adult,magic", help="adult, magic or both")
     add("--ranges", default="0-0.5,0.5-1", help="ranges of the proportions")
     add("--bag-sizes", default="8,32,128,512", help="rows in each bag")
-    add(
-        "--bags",
-        choices=["paper", "iid"],
-        default="paper",
-        help="as in the paper, or random bags (iid)",
-    )
+    words = "as in the paper, or random bags (iid)"
+    add("--bags", choices=["paper", "iid"], default="paper", help=words)
     add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
 
 

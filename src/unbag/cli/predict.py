@@ -5,19 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from unbag._progress import progress_bar
 from unbag._text import counted, sentence
-from unbag.cli.data import BagData, check_names, open_instances, read_bags
-from unbag.cli.models import add_model, class_names, open_model
+from unbag.cli.data import (
+    BagData,
+    add_model,
+    check_names,
+    class_names,
+    open_instances,
+    open_model,
+    read_bags,
+)
 from unbag.cli.options import (
     FORMATS,
-    add_escape_formulas,
-    add_json,
-    add_keep,
+    NOT_GIVEN,
     add_output,
     add_reading,
+    add_shared,
     file_place,
     proportion,
     table_place,
@@ -61,9 +68,7 @@ def add_command(commands: Any) -> None:
     add("instances", metavar="ROWS", type=table_place, help=f"rows to score: {FORMATS}")
     words = "table to write; its ending names the format; - for CSV on stdout"
     add_output(parser, "SCORES", words, required=True, type=_output)
-    kept = parser.add_mutually_exclusive_group()
-    add_keep(kept)
-    kept.add_argument("--all-columns", action="store_true", help="copy all columns to the output")
+    add_shared(parser, "--keep")
     words = (
         "proportion of positives in the population where you use the model, if it differs from that "
         "of the training bags; with more than two classes, all proportions, separated by commas"
@@ -83,53 +88,40 @@ def add_command(commands: Any) -> None:
     add("--unmatched", choices=["error", "drop", "keep"], help=words)
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
     add_reading(parser)
-    add_escape_formulas(parser)
-    add_json(parser)
+    add_shared(parser, "--escape-formulas", "--json")
 
 
 def run(options: argparse.Namespace) -> int:
     """Load, check, score and write chunk by chunk."""
-    if options.output == "-" and options.json:
-        options.parser.error("--json and '-o -' would both write to stdout")
-    if options.bag_totals is None:
-        if options.bags_query or options.unmatched:
-            options.parser.error("--bags-query and --unmatched need --bag-totals")
-    elif options.class_prior is not None:
-        options.parser.error(
-            "--bag-totals gives the class prior of every bag: leave --class-prior out"
-        )
-    elif str(options.instances) == STANDARD_INPUT:
-        options.parser.error("--bag-totals reads ROWS twice, which - does not allow")
+    _check_options(options)
     model, schema, found = open_model(options)
     table = open_instances(options)
     table.need(schema.names, "that the model needs")
     table.need(options.keep, "to keep")
     keys = [name for name in schema.keys if name in table.names]
-    kept = table.names if options.all_columns else list(dict.fromkeys([*keys, *options.keep]))
+    kept = list(dict.fromkeys([*keys, *options.keep]))
     names = class_names(found, model.classes_)
     scorer = Scorer(model, names, options.class_prior, rule_of(found, options.threshold, names))
     check_names(options.instances, scorer.columns, kept)
-    bar = progress_bar(unit=" rows", unit_scale=True)
-    reports: list[SchemaReport] = [SchemaReport()]
+    reports: list[SchemaReport] = []
     strays = OutOfRange((found.metadata.get("reference") or {}).get("columns", {}))
 
     def chunks() -> Iterator[Any]:
-        wanted = list(dict.fromkeys([*kept, *schema.names]))
         kinds = schema.kinds
         if table.file.is_text and _to_text(options.output):
             # what goes from text to text stays as it is written, and is read once
             as_written: dict[str, ColumnType] = dict.fromkeys(kept, "category")
             kinds = as_written | kinds
+        wanted = list(dict.fromkeys([*kept, *schema.names]))
         for chunk in table.chunks(options.chunk_rows, wanted, kinds):
             X, report = schema.check(chunk)
-            reports[0] += report
+            reports.append(report)
             strays.add(X)
             yield chunk[kept].assign(**scorer.score(X))
-            bar.update(len(chunk))
 
     def known_bags() -> Iterator[Any]:
         data = _read_known_bags(options, schema, found, kept)
-        reports[0] += data.report
+        reports.append(data.report)
         strays.add(data.X)
         table = data.kept[kept]
         rows = table if data.rows is None else table.iloc[data.rows]
@@ -141,28 +133,51 @@ def run(options: argparse.Namespace) -> int:
             rest = table.drop(index=rows.index).assign(**scorer.score(data.others))
             scored = pd.concat([scored, rest]).sort_index()
         yield scored
-        bar.update(len(scored))
 
-    with bar:
-        frames = chunks() if options.bag_totals is None else known_bags()
-        if options.escape_formulas:
-            frames = map(without_formulas, frames)
-        n_rows = _write(frames, options.output)
-    say(*reports[0].differences, *map(sentence, strays.words), *scorer.remarks)
+    with progress_bar(unit=" rows", unit_scale=True) as bar:
+        n_rows = 0
+
+        def counting(frames: Iterator[Any]) -> Iterator[Any]:
+            nonlocal n_rows
+            for frame in frames:
+                yield without_formulas(frame) if options.escape_formulas else frame
+                n_rows += len(frame)
+                bar.update(len(frame))
+
+        _write(counting(chunks() if options.bag_totals is None else known_bags()), options.output)
+    report = sum(reports, SchemaReport())
+    say(*report.differences, *map(sentence, strays.words), *scorer.remarks)
     if options.output != "-":
         say(f"{counted(n_rows, 'row')} written to {options.output}")
     if options.json:
-        report = reports[0]
         unseen = {
             name: {"rows": count, "examples": report.examples[name]}
             for name, count in report.unseen.items()
         }
         show_json(
-            {"output": options.output, "rows": n_rows, "unseen": unseen}
-            | {"missing": dict(report.missing), "rule": scorer.rule}
-            | {"outside_of_training": strays.shares}
+            {
+                "output": options.output,
+                "rows": n_rows,
+                "unseen": unseen,
+                "missing": dict(report.missing),
+                "rule": None if scorer.rule is None else asdict(scorer.rule),
+                "outside_of_training": strays.shares,
+            }
         )
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    refuse = options.parser.error
+    if options.output == "-" and options.json:
+        refuse("--json and '-o -' would both write to stdout")
+    if options.bag_totals is None:
+        if options.bags_query or options.unmatched:
+            refuse("--bags-query and --unmatched need --bag-totals")
+    elif options.class_prior is not None:
+        refuse("--bag-totals gives the class prior of every bag: leave --class-prior out")
+    elif str(options.instances) == STANDARD_INPUT:
+        refuse("--bag-totals reads ROWS twice, which - does not allow")
 
 
 def _read_known_bags(
@@ -175,15 +190,13 @@ def _read_known_bags(
             f"{options.model} does not say what columns its bags had; --bag-totals is for models "
             "of unbag fit"
         )
-    now = {"instances": options.instances, "aggregates": options.bag_totals, "label_column": None}
     how = ("query", "bags_query", "encoding", "na_values", "parser")
-    now |= {name: getattr(options, name) for name in how}
+    now = {name: getattr(options, name) for name in how}
+    now |= {"instances": options.instances, "aggregates": options.bag_totals, "label_column": None}
     if options.unmatched is not None:
         now["unmatched"] = options.unmatched
-    now["may_keep"] = True
-    return read_bags(
-        argparse.Namespace(**fitted | now), schema, keep=dict.fromkeys(kept), why="to keep"
-    )
+    both = argparse.Namespace(**NOT_GIVEN | fitted | now, may_keep=True)
+    return read_bags(both, schema, keep=dict.fromkeys(kept), why="to keep")
 
 
 def _output(text: str) -> str:
@@ -198,18 +211,16 @@ def _to_text(output: str) -> bool:
     return output == "-" or TableFile.find(output, to_write=True).is_text
 
 
-def _write(frames: Iterator[Any], output: str) -> int:
+def _write(frames: Iterator[Any], output: str) -> None:
     if output != "-":
-        return write_table(frames, output)
-    n_rows = 0
-    for frame in frames:
-        text = as_text(frame, header=not n_rows)
+        write_table(frames, output)
+        return
+    for number, frame in enumerate(frames):
+        text = as_text(frame, header=not number)
         if _on_terminal():
             sys.stdout.write(safe(text))
         else:  # UTF-8 and "\n", whatever the console takes
             sys.stdout.buffer.write(text.encode())
-        n_rows += len(frame)
-    return n_rows
 
 
 def _on_terminal() -> bool:

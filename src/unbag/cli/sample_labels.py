@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unbag._arrays import Floats, Ints
 from unbag._text import counted
-from unbag.cli.data import BagData, check_names, naming
-from unbag.cli.models import add_model_command, open_with_tables
-from unbag.cli.options import add_escape_formulas, add_keep, add_output, add_seed, whole_number
+from unbag.cli.data import BagData, add_model_command, check_names, naming, open_with_tables
+from unbag.cli.options import add_output, add_shared, whole_number
 from unbag.cli.output import say
 from unbag.evaluation import sample_rows_to_label
 from unbag.model_selection.fitted import decision_scores
@@ -45,10 +43,9 @@ def add_command(commands: Any) -> None:
     )
     words = "number of rows to label"
     parser.add_argument("--rows", type=whole_number(1), default=200, metavar="N", help=words)
-    add_keep(parser)
+    add_shared(parser, "--keep")
     add_output(parser, "TABLE", "table to write", required=True)
-    add_escape_formulas(parser)
-    add_seed(parser)
+    add_shared(parser, "--escape-formulas", "--seed")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -96,81 +93,70 @@ class RowLabels:
         """Class number of every row of the data, NaN where unknown, and weights if there are any."""
         path, key = self._path, self._key
         table = self._table.read(types=dict.fromkeys({LABEL, key} - {ROW}, "category"))
-        given = table[LABEL].notna().to_numpy() & (table[LABEL].astype(str) != "").to_numpy()
-        if not given.any():
-            raise TableError(
-                path, f"has no label filled in: column {LABEL!r} is empty", column=LABEL
+        table = table[table[LABEL].notna() & (table[LABEL].astype(str) != "")]
+        if not len(table):
+            raise TableError(path, f"has no label filled in: column {LABEL!r} is empty")
+        rows = self._row_numbers(table) if key == ROW else self._rows_by_key(table, data)
+        values, times = np.unique(rows, return_counts=True)
+        if (times > 1).any():
+            raise TableError(path, f"has two labels for row {values[times > 1][0] + 1}")
+        kept = np.arange(len(data.y)) if data.rows is None else data.rows
+        places = np.minimum(np.searchsorted(kept, rows), len(kept) - 1)
+        wrong = kept[places] != rows
+        if wrong.any():
+            raise ValueError(
+                f"{path} has a label for row {rows[wrong][0] + 1}, which is not among the rows of the "
+                "row table that have a bag"
             )
-        table = table[given]
-        if key == ROW:
-            rows = _row_numbers(table, path)
-        else:
-            rows = _rows_by_key(table, key, data, self._options)
-        places = _places(rows, data, path)
         labels, weights = np.full((2, len(data.y)), np.nan)
-        labels[places] = _class_numbers(table[LABEL], names, path)
+        labels[places] = self._class_numbers(table[LABEL], names)
         if WEIGHT not in self._table.names:
             return labels, None
-        weights[places] = _weights(table[WEIGHT], path)
+        weights[places] = self._weights(table[WEIGHT])
         return labels, weights
 
+    def _row_numbers(self, table: Any) -> Ints:
+        """Positions from numbers that count rows from 1."""
+        numbers = table[ROW].to_numpy()
+        if numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"{self._path}: column {ROW!r} must hold row numbers, 1 for the first row"
+            )
+        found: Ints = numbers.astype(np.intp) - 1
+        return found
 
-def _row_numbers(table: Any, path: Path) -> Ints:
-    """Positions from numbers that count rows from 1."""
-    numbers = table[ROW].to_numpy()
-    if numbers.dtype.kind not in "iu":
-        raise ValueError(f"{path}: column {ROW!r} must hold row numbers, 1 for the first row")
-    found: Ints = numbers.astype(np.intp) - 1
-    return found
+    def _rows_by_key(self, table: Any, data: BagData) -> Ints:
+        """Positions of the rows of the row table that have the same key."""
+        key, row_table = self._key, self._options.instances
+        known, wanted = data.kept.set_index(key).index.astype(str), table[key].astype(str)
+        if not known.is_unique:
+            raise ValueError(f"{row_table}: column {key!r} names some rows twice")
+        rows: Ints = known.get_indexer(wanted)
+        if (rows < 0).any():
+            raise ValueError(
+                f"{self._path} has a label for {key} {wanted[rows < 0].iloc[0]!r}, which is not a "
+                f"row of {row_table}"
+            )
+        return rows
 
+    def _class_numbers(self, labels: Any, names: Sequence[Any]) -> Floats:
+        """Class numbers of labels that are class names."""
+        numbers, text = {str(name): n for n, name in enumerate(names)}, labels.astype(str)
+        # a column of whole numbers and missing values may be written with decimals
+        found = text.map(numbers).fillna(text.str.removesuffix(".0").map(numbers))
+        if found.isna().any():
+            raise ValueError(
+                f"{self._path} has the label {text[found.isna()].iloc[0]!r}, which is not a class; "
+                f"the classes are {', '.join(numbers)}"
+            )
+        return found.to_numpy(dtype=float)
 
-def _rows_by_key(table: Any, key: str, data: BagData, options: argparse.Namespace) -> Ints:
-    """Positions of the rows of the row table that have the same key."""
-    known, wanted = data.kept.set_index(key).index.astype(str), table[key].astype(str)
-    if not known.is_unique:
-        raise ValueError(f"{options.instances}: column {key!r} names some rows twice")
-    rows: Ints = known.get_indexer(wanted)
-    if (rows < 0).any():
-        raise ValueError(
-            f"{options.labels} has a label for {key} {wanted[rows < 0].iloc[0]!r}, which is not a "
-            f"row of {options.instances}"
-        )
-    return rows
+    def _weights(self, column: Any) -> Floats:
+        import pandas as pd
 
-
-def _places(rows: Ints, data: BagData, path: Path) -> Ints:
-    """Positions in the data of rows of the row table."""
-    if len(np.unique(rows)) < len(rows):
-        values, times = np.unique(rows, return_counts=True)
-        raise TableError(path, f"has two labels for row {values[times > 1][0] + 1}")
-    kept = np.arange(len(data.y)) if data.rows is None else data.rows
-    places = np.minimum(np.searchsorted(kept, rows), len(kept) - 1)
-    wrong = kept[places] != rows
-    if wrong.any():
-        raise ValueError(
-            f"{path} has a label for row {rows[wrong][0] + 1}, which is not among the rows of the "
-            "row table that have a bag"
-        )
-    return places
-
-
-def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> Floats:
-    """Class numbers of labels that are class names."""
-    numbers, text = {str(name): n for n, name in enumerate(names)}, labels.astype(str)
-    # a column of whole numbers and missing values may be written with decimals
-    found = text.map(numbers).fillna(text.str.removesuffix(".0").map(numbers))
-    if found.isna().any():
-        raise ValueError(
-            f"{path} has the label {text[found.isna()].iloc[0]!r}, which is not a class; the classes "
-            f"are {', '.join(numbers)}"
-        )
-    return found.to_numpy(dtype=float)
-
-
-def _weights(column: Any, path: Path) -> Floats:
-    import pandas as pd
-
-    values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-    if not (np.isfinite(values) & (values > 0)).all():
-        raise ValueError(f"{path}: column {WEIGHT!r} must hold a positive number for each label")
-    return values
+        values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError(
+                f"{self._path}: column {WEIGHT!r} must hold a positive number for each label"
+            )
+        return values

@@ -141,16 +141,13 @@ def parse_texts(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
         if name in known or column_type(values) != "category":
             continue
         present = values.dropna()
+        first = present.iloc[:_FIRST]
         for form, read in ((_ISO, _times), (_PERCENT, _numbers)):
-            if _are(form, present.iloc[:_FIRST]):
+            if len(first) and all(isinstance(v, str) and form.fullmatch(v) for v in first):
                 made = read(values, "category")
                 if made.notna().sum() == len(present):
                     found[name] = made
     return found
-
-
-def _are(form: re.Pattern[str], values: Any) -> bool:
-    return len(values) > 0 and all(isinstance(v, str) and form.fullmatch(v) for v in values)
 
 
 def is_id(values: Any) -> bool:
@@ -190,7 +187,7 @@ def find_stray(values: Any) -> Stray | None:
         return None
     present = values.dropna().astype(str)
     distinct = pd.Series(present.unique(), dtype=object)
-    is_number = pd.to_numeric(distinct.map(_without_sign), errors="coerce").notna()
+    is_number = _numbers(distinct, "category").notna()
     odd = distinct[~is_number]
     if not 1 <= len(odd) <= _MOST_STRAYS or is_number.sum() < _FEWEST_NUMBERS:
         return None

@@ -111,15 +111,17 @@ class NumericFeatures(TableTransformer):
 
     def _transform(self, X: Any) -> NDArray[Any]:
         """Give the columns, and then those that say where values are missing."""
-        n_columns = len(self.medians_)
         numbers = np.empty((len(X), len(self.means_)), dtype=self.dtype)
-        place = {int(column): n_columns + i for i, column in enumerate(self.missing_columns_)}
+        of_indicators = dict(
+            zip(self.missing_columns_, range(len(X.columns), len(self.means_)), strict=True)
+        )
         for i, values in enumerate(self._columns(X)):
             missing = np.isnan(values)
             values[missing] = self.medians_[i]
-            for j, column in ((i, values), (place.get(i), missing)):
-                if j is not None:
-                    numbers[:, j] = (column - self.means_[j]) / self.scales_[j]
+            numbers[:, i] = (values - self.means_[i]) / self.scales_[i]
+            if i in of_indicators:
+                j = of_indicators[i]
+                numbers[:, j] = (missing - self.means_[j]) / self.scales_[j]
         return numbers
 
     def _names_out(self) -> list[str]:
@@ -183,13 +185,13 @@ class DatetimeFeatures(TableTransformer):
 
     def _transform(self, X: Any) -> NDArray[Any]:
         """Return a sine and a cosine for each period."""
-        parts = []
+        sides = []
         for name, periods in zip(X.columns, self.periods_, strict=True):
             times = finite_floats(X, name, "time")
             angles = [2 * np.pi * _place(times, part) for part in periods]
-            sides = [side(angle) for angle in angles for side in _SIDES.values()]
-            parts += [np.nan_to_num(np.round(side, DIGITS)) for side in sides]
-        return np.array(parts, dtype=self.dtype).reshape(len(parts), len(X)).T
+            sides += [side(angle) for angle in angles for side in _SIDES.values()]
+        rounded = np.nan_to_num(np.round(sides, DIGITS))
+        return rounded.astype(self.dtype).reshape(len(sides), len(X)).T
 
     def _names_out(self) -> list[str]:
         found = zip(self.feature_names_in_, self.periods_, strict=True)
@@ -222,20 +224,19 @@ class TfidfText(TableTransformer):
 
     def _fit(self, X: Any) -> None:
         """Learn the words of each column, and how frequent they are."""
-        self.vectorizers_: list[Any] = [self._words(_texts(X, name)) for name in X.columns]
-
-    def _words(self, texts: list[str]) -> TfidfVectorizer | None:
-        words = TfidfVectorizer(
-            min_df=FEWEST_ROWS,
-            max_features=MOST_WORDS,
-            sublinear_tf=True,
-            strip_accents="unicode",
-            dtype=np.dtype(self.dtype).type,
-        )
-        try:
-            return words.fit(texts)
-        except ValueError:  # no word is in enough rows
-            return None
+        self.vectorizers_: list[Any] = []
+        for name in X.columns:
+            words = TfidfVectorizer(
+                min_df=FEWEST_ROWS,
+                max_features=MOST_WORDS,
+                sublinear_tf=True,
+                strip_accents="unicode",
+                dtype=np.dtype(self.dtype).type,
+            )
+            try:
+                self.vectorizers_.append(words.fit(_texts(X, name)))
+            except ValueError:  # no word is in enough rows
+                self.vectorizers_.append(None)
 
     def _transform(self, X: Any) -> Any:
         """Give what each word weighs in each row, of all columns one after the other."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import csv
 import gzip
 import lzma
@@ -17,10 +16,10 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from unbag._files import check_place
 from unbag._optional import optional
@@ -51,29 +50,16 @@ _STARTS = {
     b"SQLite format 3": ".sqlite",
     b"PK\x03\x04": ".zip",
 }
-_BLOCK = 1 << 20
-
 # An archive that unpacks to more than so many bytes, and so many times its size, is not a table.
 _UNPACKED = 200_000_000
 _MOST_TIMES = 200
 
-# The longer marks first: that of UTF-32 starts like that of UTF-16.
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-
 
 class TableError(ValueError):
-    """A table on disk is not as it should be: which, why, and where in it."""
+    """A table on disk is not as it should be: which, why, and on which line."""
 
-    def __init__(
-        self, table: object, problem: str, *, column: str | None = None, line: str | None = None
-    ) -> None:
+    def __init__(self, table: object, problem: str, *, line: str | None = None) -> None:
         super().__init__(f"{table}: {line} {problem}" if line else f"{table} {problem}")
-        self.table, self.problem, self.column, self.line = table, problem, column, line
 
 
 class TableURL:
@@ -104,6 +90,25 @@ def as_location(name: str | Path | TableURL) -> Path | TableURL:
     return url
 
 
+class Source(NamedTuple):
+    """An opened table."""
+
+    names: list[str]
+    frames: Callable[[int | None, list[str], set[str]], Iterator[Any]]
+    # of a table in an engine that narwhals knows: opens it as a lazy frame
+    lazy: Callable[[], AbstractContextManager[Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How tables are read; see `unbag.tables.open_table`."""
+
+    query: str | None
+    encoding: str
+    na_values: tuple[str, ...]
+    on_message: Callable[[str], object]
+
+
 @dataclass(frozen=True)
 class TableFile:
     """A file, its format and its compression, as the end of its name gives them."""
@@ -123,12 +128,13 @@ class TableFile:
         if path.is_dir():
             raise IsADirectoryError(f"{table} is a folder, not a table")
         if not form or (to_write and form not in _WRITTEN):
-            endings = ".csv, .tsv, .jsonl, .parquet, .arrow, .feather"
-            endings = f"{endings} or .ipc" if to_write else f"{endings}, .ipc, .xlsx, .zip, .sqlite"
+            done, more = "read", ", .ipc, .xlsx, .zip, .sqlite or .duckdb"
+            if to_write:
+                done, more = "written", " or .ipc"
             raise TableError(
                 table,
-                f"cannot be {'written' if to_write else 'read'} as a table: its name must end "
-                f"in {endings}{'' if to_write else ' or .duckdb'} (.csv.gz and the like will do).",
+                f"cannot be {done} as a table: its name must end in .csv, .tsv, .jsonl, .parquet, "
+                f".arrow, .feather{more} (.csv.gz and the like will do).",
             )
         if compression and form not in (*SEPARATORS, "json"):
             raise TableError(
@@ -178,7 +184,7 @@ def is_table_name(name: Path | TableURL) -> bool:
 def find_member(file: TableFile) -> TableFile:
     """Return the one table in a zip archive."""
     with zipfile.ZipFile(file.path) as archive:
-        names = [name for name in archive.namelist() if _is_member(Path(name))]
+        names = [name for name in archive.namelist() if may_be_part(Path(name))]
     if len(names) != 1:
         found = f"{len(names)} tables ({listing(names)})" if names else "no table"
         raise TableError(file, f"has {found} in it, where one is needed")
@@ -211,8 +217,9 @@ def _sizes(parts: Sequence[zipfile.ZipInfo]) -> tuple[int, int]:
     return sum(part.file_size for part in parts), sum(part.compress_size for part in parts)
 
 
-def _is_member(path: Path) -> bool:
-    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
+def may_be_part(path: Path) -> bool:
+    """Whether a file in a folder or an archive is a table by its name, and not hidden."""
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
     return not hidden and bool(name_parts(path)[0]) and path.suffix != ".txt"
 
 
@@ -246,60 +253,6 @@ def standard_input() -> TableFile:
     return find_member(file) if file.format == "zip" else file
 
 
-def decoded(table: TableFile, encoding: str, on_message: Callable[[str], object]) -> Iterator[str]:
-    """Give the text of a file in blocks, without its byte order mark.
-
-    A byte order mark, or zeros between letters, decide on UTF-16 or UTF-32. Otherwise text is
-    UTF-8, unless its first character beyond ASCII is not: then all is read as ``encoding``.
-    """
-    with table.open() as stream:
-        block = stream.read(_BLOCK)
-        found = next((e for mark, e in _BYTE_ORDER_MARKS.items() if block.startswith(mark)), "")
-        for other, first in {"utf-16-le": 1, "utf-16-be": 0}.items():
-            if not found and len(block) > 3 and not any(block[first:16:2]):
-                found = other
-        if found:
-            on_message(f"{table} is read as {found} text, since it is not UTF-8.")
-        decoder: Any = codecs.getincrementaldecoder(found or "utf-8")()
-        may_switch = not found and codecs.lookup(encoding).name != "utf-8"
-        n_bytes, n_lines = 0, 0
-        while True:
-            data = decoder.getstate()[0] + block
-            try:
-                text = decoder.decode(block, final=not block)
-            except UnicodeDecodeError as error:
-                if may_switch and block and data[: error.start].isascii():
-                    found, may_switch, block = encoding, False, data
-                    decoder = codecs.getincrementaldecoder(encoding)()
-                    on_message(f"{table} is read as {encoding} text, since it is not UTF-8.")
-                    continue
-                line = n_lines + data.count(b"\n", 0, error.start) + 1
-                if not block:
-                    problem = f"ends within a character, on line {line}: it is cut short"
-                    raise TableError(table, problem) from None
-                default = encoding if codecs.lookup(encoding).name == "utf-8" else "UTF-8"
-                byte, place = data[error.start], n_bytes + error.start
-                raise _undecodable(table, byte, found or default, place, line) from None
-            may_switch = may_switch and text.isascii()
-            if (place := text.find("\0")) >= 0:
-                line = n_lines + text.count("\n", 0, place) + 1
-                place = n_bytes + len(text[:place].encode())
-                raise _undecodable(table, 0, "UTF-8", place, line)
-            yield text if n_bytes else text.removeprefix("\ufeff")
-            n_bytes += len(data) - len(decoder.getstate()[0])
-            n_lines += text.count("\n")
-            if not block:
-                return
-            block = stream.read(_BLOCK)
-
-
-def _undecodable(table: TableFile, byte: int, name: str, place: int, line: int) -> TableError:
-    advice = "save it with the encoding UTF-8"
-    advice = advice if name == "UTF-8" else f"{advice}, or say which it has (--encoding)"
-    problem = f"is not {name} text: 0x{byte:02x} at byte {place}, on line {line}; {advice}"
-    return TableError(table, problem)
-
-
 @contextmanager
 def named(table: TableFile, done: str = "read") -> Iterator[None]:
     """Turn the errors of other libraries into one sentence that names the file."""
@@ -326,7 +279,7 @@ def check_distinct(table: object, names: list[str]) -> None:
     if twice:
         is_number = re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", twice[0])
         hint = " (is the line with the names of columns missing?)" if is_number else ""
-        raise TableError(table, f"has more than one column {twice[0]!r}{hint}", column=twice[0])
+        raise TableError(table, f"has more than one column {twice[0]!r}{hint}")
 
 
 def import_pyarrow(module: str = "pyarrow") -> Any:

@@ -1,235 +1,41 @@
-"""One reader for each format: the names of the columns, and a function that gives the rows."""
+"""Readers of tables that are not text: Parquet, Arrow, workbooks, several files, and databases, all only read."""
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import re
+import sqlite3
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from glob import glob, has_magic
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from unbag._optional import optional
-from unbag._text import listing, shown_value
+from unbag._text import listing
 from unbag.tables.column_types import without_texts
-from unbag.tables.dialect import find_dialect, is_blank
 from unbag.tables.files import (
-    SEPARATORS,
+    Options,
+    Source,
     TableError,
     TableFile,
+    TableURL,
     check_distinct,
     check_unpacked,
-    decoded,
     import_pyarrow,
-    name_parts,
+    may_be_part,
 )
 
-BATCH = 1 << 16
-_LONGEST_ROW = 1 << 26
-_SAMPLE = 1 << 15
+_BATCH = 1 << 16
+# What DuckDB may take of the memory; what needs more goes to a file meanwhile.
+_MEMORY = "1GB"
 
-
-class Source(NamedTuple):
-    """An opened table."""
-
-    names: list[str]
-    frames: Callable[[int | None, list[str], set[str]], Iterator[Any]]
-    # of a table in an engine that narwhals knows: opens it as a lazy frame
-    lazy: Callable[[], AbstractContextManager[Any]] | None = None
-
-
-@dataclass(frozen=True)
-class Options:
-    """How tables are read; see `unbag.tables.open_table`."""
-
-    query: str | None
-    encoding: str
-    na_values: tuple[str, ...]
-    on_message: Callable[[str], object]
-
-
-# --- text ---------------------------------------------------------------------------------------
-
-
-def open_text(file: TableFile, options: Options) -> Source:
-    """Open a CSV or TSV file, and infer its dialect from the first lines."""
-    usual = SEPARATORS[file.format]
-    blocks = decoded(file, options.encoding, options.on_message)
-    start = next(blocks, "")
-    while "\n" not in start.lstrip() and "\r" not in start.lstrip() and (more := next(blocks, "")):
-        start += more
-    blocks.close()  # type: ignore[attr-defined]
-    lines = io.StringIO(start, newline="").readlines()
-    ends = np.cumsum([len(line) for line in lines])
-    sample = lines[: max(1, int(np.searchsorted(ends, _SAMPLE)))]
-    while len(sample) > 2 and "".join(sample).count('"') % 2:
-        sample.pop()  # of a row that goes on
-    dialect = find_dialect(sample, usual)
-    rows = csv.reader(lines, delimiter=dialect.separator)
-    names = next((row for row in rows if not is_blank(row)), [])
-    if not names:
-        raise TableError(file, "is empty")
-    check_distinct(file, names)
-    if unusual := dialect.describe(usual):
-        options.on_message(f"{file} is read with {unusual}.")
-    names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    codes = {names[i] for i in dialect.codes if i < len(names)}
-
-    def frames(rows: int | None, columns: list[str], as_text: set[str]) -> Iterator[Any]:
-        import pandas as pd
-
-        text = decoded(file, options.encoding, options.on_message)
-        newline = "\n" if "\n" in start else "\r"
-        with closing(text):  # type: ignore[type-var]
-            found = pd.read_csv(
-                CheckedRows(file, text, dialect.separator, newline, len(names)),  # type: ignore[call-overload]
-                sep=dialect.separator,
-                decimal=dialect.decimal,
-                thousands=dialect.thousands,
-                usecols=columns,
-                dtype=dict.fromkeys(as_text | (codes & set(columns)), str),
-                na_values=list(options.na_values),
-                chunksize=rows,
-                low_memory=False,
-            )
-            yield from [found] if rows is None else found
-
-    return Source(names, frames)
-
-
-class CheckedRows:
-    """Text for pandas, of which all rows have as many fields as the header.
-
-    pandas fills short rows up and takes a field too many for an index, without a word.
-    """
-
-    def __init__(
-        self, file: TableFile, blocks: Iterator[str], separator: str, newline: str, n_fields: int
-    ) -> None:
-        self._file, self._blocks, self._n_fields = file, blocks, n_fields
-        self._separator, self._newline = separator, newline
-        self._rest, self._n_lines = "", 0
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.read, "")
-
-    def read(self, _size: int = -1) -> str:
-        """Return the next whole rows, however many characters that is."""
-        for block in self._blocks:
-            self._rest += block
-            given = self._checked(self._rest[: self._rest.rfind(self._newline) + 1], is_end=False)
-            if len(self._rest) > _LONGEST_ROW:
-                where, size = f"the row on line {self._n_lines + 1}", f"{_LONGEST_ROW >> 20} MB"
-                problem = f"is longer than {size} (is a quote left open?)"
-                raise TableError(self._file, problem, line=where)
-            if given:
-                return given
-        return self._checked(self._rest, is_end=True)
-
-    def _checked(self, text: str, is_end: bool) -> str:
-        """Return the rows that end within the text; the others are kept."""
-        if not self._is_even(text):
-            text = self._check_each(text, is_end)
-        self._rest = self._rest[len(text) :]
-        self._n_lines += text.count(self._newline)
-        return text
-
-    def _is_even(self, text: str) -> bool:
-        """Whether rows are plainly complete and alike, of which most files consist."""
-        outside = text.split('"')[::2]
-        if '"' in text:
-            before = (self._separator, "\n", "\r")
-            if text.count('"') % 2 or not all(not t or t.endswith(before) for t in outside[:-1]):
-                return False
-        lines = "".join(outside).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        counts = {line.count(self._separator) for line in lines if line}
-        return counts <= {self._n_fields - 1}
-
-    def _check_each(self, text: str, is_end: bool) -> str:
-        """Check row by row, name the first of another length, and return those that are whole."""
-        lines = io.StringIO(text, newline="").readlines()
-        # one line more, which is part of the last row if a quote is open there
-        rows = csv.reader([*lines, "\n"], delimiter=self._separator)
-        n_passed, n_before = 0, self._n_lines
-        for row in rows:
-            if rows.line_num > len(lines) and not is_end:
-                break
-            n_read = min(rows.line_num, len(lines))
-            if len(row) != self._n_fields and not is_blank(row):
-                first, last = n_before + n_passed + 1, n_before + n_read
-                where = f"line {first}" if last == first else f"the row on lines {first} to {last}"
-                hint = "" if last == first else " (is a quote left open?)"
-                title = "; if that is a title, take it out" if self._n_fields == 1 else ""
-                problem = f"has {len(row)} fields{hint}, and the header has {self._n_fields}{title}"
-                raise TableError(self._file, problem, line=where)
-            n_passed = n_read
-        return "".join(lines[:n_passed])
-
-
-# --- JSON ---------------------------------------------------------------------------------------
-
-
-def open_json(file: TableFile, options: Options) -> Source:
-    """Open one JSON object on each line, or a list of them; a key may lack in some rows."""
-    names: dict[str, None] = {}
-    for row in _json_rows(file, options):
-        if not row.keys() <= names.keys():
-            names.update(dict.fromkeys(row))
-    if not names:
-        raise TableError(file, "is empty")
-
-    def frames(rows: int | None, columns: list[str], _: set[str]) -> Iterator[Any]:
-        import pandas as pd
-
-        found = _json_rows(file, options)
-        while some := list(islice(found, rows)):
-            yield pd.DataFrame({n: [row.get(n) for row in some] for n in columns}, columns=columns)
-
-    return Source(list(names), frames)
-
-
-def _json_rows(file: TableFile, options: Options) -> Iterator[dict[str, Any]]:
-    blocks = decoded(file, options.encoding, options.on_message)
-    start = next(blocks, "")
-    if start.lstrip().startswith("["):
-        values = _parsed(file, start + "".join(blocks), "the list")
-        yield from (_row(file, value, f"entry {i}") for i, value in enumerate(values, 1))
-        return
-    number, rest = 0, ""
-    for block in chain([start], blocks, ["\n"]):
-        *lines, rest = (rest + block).split("\n")
-        for number, line in enumerate(lines, number + 1):  # noqa: B020
-            if line.strip():
-                yield _row(file, _parsed(file, line, f"line {number}"), f"line {number}")
-
-
-def _parsed(file: TableFile, text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise TableError(file, f"is not JSON: {error}", line=where) from None
-
-
-def _row(file: TableFile, value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        problem = f"holds {shown_value(value)}, and not an object of column names and values"
-        raise TableError(file, problem, line=where)
-    nested = next((n for n, v in value.items() if isinstance(v, list | dict)), None)
-    if nested is not None:
-        problem = f"has a list or an object in column {nested!r}, which is not a single value"
-        raise TableError(file, problem, line=where, column=nested)
-    return value
-
-
-# --- Parquet, Arrow, workbooks ------------------------------------------------------------------
+# The names that a query gives, and a function that gives its rows.
+_Result = tuple[list[str], Callable[[int | None, list[str]], Iterator[Any]]]
 
 
 def open_arrow(file: TableFile, _: Options) -> Source:
@@ -244,7 +50,7 @@ def open_arrow(file: TableFile, _: Options) -> Source:
     def frames(rows: int | None, columns: list[str], _: set[str]) -> Iterator[Any]:
         with ExitStack() as stack:
             schema, batches = _arrow_batches(file, stack)
-            yield from arrow_frames(schema, batches(rows or BATCH, columns), rows, columns)
+            yield from _arrow_frames(schema, batches(rows or _BATCH, columns), rows, columns)
 
     return Source(names, frames)
 
@@ -281,7 +87,7 @@ def _arrow_batches(table: TableFile, stack: ExitStack) -> tuple[Any, Callable[..
     return reader.schema, lambda _, names: (checked(batch.select(names)) for batch in batches)
 
 
-def arrow_frames(
+def _arrow_frames(
     schema: Any, batches: Iterable[Any], rows: int | None, columns: list[str]
 ) -> Iterator[Any]:
     """Give data frames of so many rows each, or one of all, from batches of any size."""
@@ -309,6 +115,8 @@ def arrow_frames(
 
 def open_workbook(file: TableFile, options: Options) -> Source:
     """Read a sheet of a workbook into memory: the one that the query names, or the first."""
+    import pandas as pd
+
     fastexcel = optional("fastexcel", "a workbook", "excel")
     with file.open() as stream:
         content = stream.read()
@@ -341,13 +149,16 @@ def open_workbook(file: TableFile, options: Options) -> Source:
     check_distinct(file, names)
     rows = rows.rename(columns=lambda n: n.replace("__UNNAMED__", "Unnamed: "))
     # a cell that was once touched makes a column without a name
-    rows = rows[[n for n in rows.columns if not n.startswith("Unnamed: ") or rows[n].notna().any()]]
+    empty = rows.columns[rows.isna().all()]
+    rows = rows.drop(columns=[name for name in empty if name.startswith("Unnamed: ")])
     cleaned = without_texts(rows, options.na_values)
-    rows = rows.assign(**{name: _as_numbers(values) for name, values in cleaned.items()})
-    floats = rows.select_dtypes("float64").items()
-    rows = rows.assign(
-        **{name: values.astype(np.int64) for name, values in floats if _whole(values)}
-    )
+    for name, values in cleaned.items():
+        numbers = pd.to_numeric(values, errors="coerce")
+        holds_more = (numbers.isna() & values.notna()).any()
+        rows[name] = values if holds_more else numbers
+    for name, values in rows.select_dtypes("float64").items():
+        if (values == values.round()).all() and (values.abs() < 2**53).all():
+            rows[name] = values.astype(np.int64)
 
     def frames(n_rows: int | None, columns: list[str], _: set[str]) -> Iterator[Any]:
         step = n_rows or max(len(rows), 1)
@@ -357,26 +168,13 @@ def open_workbook(file: TableFile, options: Options) -> Source:
     return Source(list(rows.columns), frames)
 
 
-def _as_numbers(values: Any) -> Any:
-    """Return a column as numbers, if it holds nothing else."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(values, errors="coerce")
-    return values if (numbers.isna() & values.notna()).any() else numbers
-
-
-def _whole(values: Any) -> bool:
-    """Whether a column holds integers only, all of them exact as floats."""
-    return bool((values == values.round()).all() and (values.abs() < 2**53).all())
-
-
 # --- several files ------------------------------------------------------------------------------
 
 
 def find_parts(path: Path) -> list[Path] | None:
     """List the tables in a folder, or of a pattern, part-2 before part-10; None if it is neither."""
     if path.is_dir():
-        found = [p for p in path.rglob("*") if _is_part(p, path)]
+        found = [p for p in path.rglob("*") if p.is_file() and may_be_part(p.relative_to(path))]
         if not found:
             raise IsADirectoryError(f"{TableFile(path, '')} is a folder without a table in it")
     elif has_magic(str(path)) and not path.exists():
@@ -391,7 +189,7 @@ def find_parts(path: Path) -> list[Path] | None:
     )
 
 
-def open_parts(paths: list[Path], root: Path, sources: list[Source]) -> Source:
+def open_parts(paths: list[Path], root: Path, sources: Sequence[Source]) -> Source:
     """Concatenate files with the same columns; folders like month=05 give a column more."""
     first = set(sources[0].names)
     for path, source in zip(paths, sources, strict=True):
@@ -404,34 +202,179 @@ def open_parts(paths: list[Path], root: Path, sources: list[Source]) -> Source:
         raise TableError(root, "has folders like month=05 for some of its rows or columns only")
 
     def frames(rows: int | None, columns: list[str], as_text: set[str]) -> Iterator[Any]:
-        import pandas as pd
-
-        held, n_held = [], 0
         own = [name for name in columns if name in first]
         for source, values in zip(sources, added, strict=True):
             for frame in source.frames(rows, own, as_text & first):
-                whole = frame.assign(**{n: values[n] for n in columns if n in values})[columns]
-                if rows is None:
-                    yield whole
-                    continue
-                held.append(whole)
-                n_held += len(whole)
-                while n_held >= rows:
-                    whole = pd.concat(held, ignore_index=True)
-                    yield whole.iloc[:rows]
-                    held, n_held = [whole.iloc[rows:]], n_held - rows
-        if held := [frame for frame in held if len(frame)]:
-            yield pd.concat(held, ignore_index=True)
+                yield frame.assign(**{n: values[n] for n in columns if n in values})[columns]
 
     return Source([*sources[0].names, *more], frames)
-
-
-def _is_part(path: Path, root: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
-    return path.is_file() and not hidden and bool(name_parts(path)[0]) and path.suffix != ".txt"
 
 
 def _folder_values(path: Path, root: Path) -> dict[str, str]:
     folders = path.relative_to(root).parts[:-1] if root.is_dir() else ()
     pairs = (folder.partition("=") for folder in folders)
     return {name: value for name, equal, value in pairs if equal}
+
+
+# --- databases ----------------------------------------------------------------------------------
+
+
+def open_sqlite(file: TableFile, options: Options) -> Source:
+    """Open an SQLite file, which no query can change."""
+    with file.open() as stream:
+        start = stream.read(16)
+    if start[8:12] == b"DUCK":  # .db is the end of either
+        return open_duckdb(file, options)
+    if not start.startswith(b"SQLite format 3"):
+        raise TableError(file, "is not an SQLite database")
+    allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
+    allowed |= {sqlite3.SQLITE_RECURSIVE}
+
+    @contextmanager
+    def run(query: str) -> Iterator[_Result]:
+        location = f"{file.path.absolute().as_uri()}?mode=ro"
+        with (
+            _database_errors(file, sqlite3.Error),
+            closing(sqlite3.connect(location, uri=True)) as connection,
+        ):
+            # no query attaches another file
+            connection.set_authorizer(lambda action, *_: 0 if action in allowed else 1)
+            found = connection.execute(query)
+            names = [column[0] for column in found.description or ()]
+            yield names, lambda rows, columns: _fetched(found, names, rows, columns)
+
+    return _open_database(
+        file, run, options, "select name from sqlite_master where type in ('table', 'view')"
+    )
+
+
+def open_duckdb(file: TableFile, options: Options) -> Source:
+    """Open a DuckDB file, which no query can change, and from which none reads other files."""
+    duckdb = optional("duckdb", "a DuckDB file", "databases")
+    closed = {"enable_external_access": "false", "memory_limit": _MEMORY}
+    closed["lock_configuration"] = "true"
+
+    @contextmanager
+    def relation(query: str) -> Iterator[Any]:
+        with (
+            _database_errors(file, duckdb.Error),
+            closing(duckdb.connect(str(file.path), True, closed)) as connection,
+        ):
+            yield connection.sql(query)
+
+    @contextmanager
+    def run(query: str) -> Iterator[_Result]:
+        with relation(query) as found:
+            names = [] if found is None else found.columns
+
+            def frames(rows: int | None, columns: list[str]) -> Iterator[Any]:
+                batches = found.to_arrow_reader(rows or _BATCH)
+                return _arrow_frames(batches.schema, batches, rows, columns)
+
+            yield names, frames
+
+    tables = "select table_name from information_schema.tables"
+    return _open_database(file, run, options, tables, relation)
+
+
+def open_url(location: TableURL, options: Options) -> tuple[TableFile, Source]:
+    """Open a database that SQLAlchemy knows; what a query changes there is rolled back."""
+    sqlalchemy = optional("sqlalchemy", "a database by its URL", "databases")
+    file = TableFile(Path(), "database", shown=str(location))
+    try:
+        engine = sqlalchemy.create_engine(location.url, poolclass=sqlalchemy.pool.NullPool)
+    except sqlalchemy.exc.NoSuchModuleError:
+        kind, _, path = location.url.partition(":///")
+        hint = f"; its path alone, {path}, will do" if kind == "duckdb" and path else ""
+        kind = kind.partition(":")[0]
+        problem = f"needs a driver that brings {kind!r} to SQLAlchemy, and none is installed{hint}"
+        raise TableError(file, problem) from None
+    except (sqlalchemy.exc.ArgumentError, ImportError) as error:
+        raise _refused(file, error) from None
+    path = engine.url.database or ""
+    if engine.dialect.name == "sqlite" and path and not Path(path.split("?")[0]).is_file():
+        raise OSError(f"there is no file {path}")  # connecting would make one
+
+    @contextmanager
+    def run(query: str) -> Iterator[_Result]:
+        with _database_errors(file, sqlalchemy.exc.SQLAlchemyError), engine.connect() as connection:
+            if engine.dialect.name == "sqlite":
+                # its driver begins no transaction that could be rolled back for WITH ... DELETE
+                connection.exec_driver_sql("PRAGMA query_only = ON")
+            streamed = connection.execution_options(stream_results=True)
+            found = streamed.exec_driver_sql(query)
+            names = list(found.keys()) if found.returns_rows else []
+            yield names, lambda rows, columns: _fetched(found, names, rows, columns)
+
+    if options.query is not None:
+        return file, _open_database(file, run, options)
+    with _database_errors(file, (sqlalchemy.exc.SQLAlchemyError, ImportError)):
+        found = sqlalchemy.inspect(engine)
+        tables = [*found.get_table_names(), *found.get_view_names()]
+    return file, _open_database(file, run, options, tables)
+
+
+def _open_database(
+    file: TableFile,
+    run: Callable[[str], AbstractContextManager[_Result]],
+    options: Options,
+    tables: str | list[str] = "",
+    lazy: Callable[[str], AbstractContextManager[Any]] | None = None,
+) -> Source:
+    """Open the answer to the query, or the only one of the tables (or of those that a query finds)."""
+    query = options.query
+    if query is None:
+        if isinstance(tables, str):
+            with run(tables) as (names, found):
+                tables = [name for frame in found(None, names) for name in frame[names[0]]]
+        query = _only_table(file, sorted(tables))
+    # some databases would do at once, and for good, what another statement says
+    if not re.match(r"(--.*\n|\s|\()*(select|with|values|from)\b", query, re.IGNORECASE):
+        whole = f", such as SELECT * FROM {query}" if query.isidentifier() else ""
+        raise TableError(file, f"is only read: the query must be a SELECT{whole}")
+    with run(query) as (names, _):
+        if not names:
+            raise TableError(file, "gives no rows to this query: it must be a SELECT")
+    check_distinct(file, names)
+
+    def frames(rows: int | None, columns: list[str], _: set[str]) -> Iterator[Any]:
+        with run(query) as (_names, found):
+            yield from found(rows, columns)
+
+    return Source(names, frames, None if lazy is None else partial(lazy, query))
+
+
+def _only_table(file: TableFile, tables: list[str]) -> str:
+    """Return the query for all rows of the only table."""
+    if not tables:
+        raise TableError(file, "has no tables")
+    if len(tables) > 1:
+        raise TableError(
+            file,
+            f"has {len(tables)} tables ({listing(tables)}): say which rows to read by a query, such "
+            f"as SELECT * FROM {tables[0]}",
+        )
+    quoted = tables[0].replace('"', '""')
+    return f'SELECT * FROM "{quoted}"'
+
+
+def _fetched(found: Any, names: list[str], rows: int | None, columns: list[str]) -> Iterator[Any]:
+    import pandas as pd
+
+    while some := found.fetchall() if rows is None else found.fetchmany(rows):
+        yield pd.DataFrame.from_records(some, columns=names)[columns]
+
+
+@contextmanager
+def _database_errors(file: TableFile, kinds: Any) -> Iterator[None]:
+    try:
+        yield
+    except kinds as error:
+        raise _refused(file, getattr(error, "orig", None) or error) from None
+
+
+def _refused(file: TableFile, error: BaseException) -> TableError:
+    if isinstance(error, ImportError) and error.name:
+        return TableError(file, f"cannot be read without its driver: install {error.name}")
+    reason = " ".join((str(error) or type(error).__name__).split())
+    return TableError(file, f"cannot be read as {file.format}: {reason}")

@@ -27,8 +27,6 @@ from unbag.terms.encoding import as_frame
 
 # Levels of a category that are in few rows are one level together.
 RARE = "(rare)"
-
-
 _COMPONENT = re.compile(r"(.*) \(text \d+\)", re.DOTALL)
 
 
@@ -43,20 +41,7 @@ class MixedFeatures(TableTransformer):
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the columns of a table.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-        y : structured array from `unbag.bag_target`, optional
-            Where rows stand for several, how many.
-
-        Returns
-        -------
-        self : transformer
-            The fitted transformer.
-        """
+        """Learn from the columns of a table, and from ``y`` how many rows each stands for."""
         super().fit(X)
         if "multiplicity" in fields_of(y):
             times = y["multiplicity"]

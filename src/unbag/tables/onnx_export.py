@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import write_whole
@@ -17,22 +21,21 @@ from unbag.bags.priors import prior_offset
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
-from unbag.tables.exporting import gap_goes_left, trees_of
-from unbag.tables.onnx_graph import (
-    Graph,
-    Rows,
-    standardised,
-    together,
-    transform,
-    with_gaps,
+from unbag.tables.features import (
+    DIGITS,
+    MISSING,
+    PERIODS,
+    CategoryText,
+    DatetimeFeatures,
+    NumericFeatures,
+    TfidfText,
 )
-from unbag.tables.pipeline import split_pipeline
+from unbag.tables.mixed_features import RARE, MixedFeatures
+from unbag.tables.pipeline import gap_goes_left, refuse_text, split_pipeline, trees_of
 from unbag.tables.schema import Schema
-from unbag.terms.base import Term
 from unbag.terms.categories import CategoryTerm
 from unbag.terms.kernel import KernelTerm
 from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
 
 __all__ = ["export_onnx"]
 
@@ -118,9 +121,9 @@ def to_onnx(
         name: Rows(*((None, name) if columns.get(name) == "category" else (name, None)))
         for name in shapes
     }
-    rows = together(graph, given.values())
+    rows = _together(graph, given.values())
     for _, step in [] if features is None else features.steps:
-        rows = transform(step, graph, given, rows)
+        rows = _transform(step, graph, given, rows)
         given = {}
     scores = _score(final, graph, rows)
     n_classes = len(classes)
@@ -185,13 +188,13 @@ def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str
 
 def _score(model: Any, graph: Graph, rows: Rows) -> str:
     """Scores of a model, by its family, or a refusal."""
-    make = next((_SCORES[base] for base in type(model).__mro__ if base in _SCORES), None)
-    if make is None:
-        raise ValueError(
-            f"{type(model).__name__} cannot be exported to ONNX; the mixed model, boosted "
-            "trees, and ensembles of them can."
-        )
-    return make(model, graph, rows)
+    for family, make in _SCORES.items():
+        if isinstance(model, family):
+            return make(model, graph, rows)
+    raise ValueError(
+        f"{type(model).__name__} cannot be exported to ONNX; the mixed model, boosted trees, and "
+        "ensembles of them can."
+    )
 
 
 def _mixed(model: Any, graph: Graph, rows: Rows) -> str:
@@ -206,9 +209,14 @@ def _mixed(model: Any, graph: Graph, rows: Rows) -> str:
             table = graph.constant(np.vstack([weights, np.zeros((1, len(theta)))]))
             code = graph.node("Squeeze", codes[term.place], graph.constant([1]))
             parts.append(graph.node("Gather", table, code, axis=0))
+            continue
+        if isinstance(term, NumberTerm):
+            matrix = _number_term(term, graph, rows.numbers)
+        elif isinstance(term, KernelTerm):
+            matrix = _kernel_term(term, graph, rows.numbers, codes)
         else:
-            matrix = _TERMS[type(term)](term, graph, rows.numbers, codes)
-            parts.append(graph.node("MatMul", matrix, graph.constant(weights)))
+            matrix = graph.node("Div", rows.numbers, graph.constant(float(term.scale)))
+        parts.append(graph.node("MatMul", matrix, graph.constant(weights)))
     return graph.node("Sum", *parts, graph.constant(theta[:, 0] + f.offset))
 
 
@@ -220,28 +228,24 @@ def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
             raise ValueError(
                 f"The model takes the categories {encoder.category_names}; give the schema of its table."
             )
-        places = with_gaps({level: code for code, level in enumerate(levels)})
+        places = _with_gaps({level: code for code, level in enumerate(levels)})
         values = graph.node("Gather", texts, graph.constant([column]), axis=1)
         found.append(graph.look_up(values, places, len(levels)))
     return found
 
 
-def _number_term(term: NumberTerm, graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
+def _number_term(term: NumberTerm, graph: Graph, X: str) -> str:
     values = graph.node("Gather", X, graph.constant(term.places), axis=1)
     fills = term.means[: len(term.places)]
-    return standardised(graph, values, fills, term.missing_columns, term.means, term.scales)
-
-
-def _sparse_term(term: SparseTerm, graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
-    return graph.node("Div", X, graph.constant(float(term.scale)))
+    return _standardised(graph, values, fills, term.missing_columns, term.means, term.scales)
 
 
 def _kernel_term(term: KernelTerm, graph: Graph, X: str, codes: list[str]) -> str:
     """K(x, landmarks) T − m, with the Gaussian kernel of numbers and of categories."""
     gamma, factors = term.gamma, []
     if term.numbers:
-        found = [_number_term(one, graph, X, codes) for one in term.numbers]
-        points, Z = graph.together(found), term.landmarks
+        points = graph.together([_number_term(one, graph, X) for one in term.numbers])
+        Z = term.landmarks
         product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
         ones = graph.constant(np.full((Z.shape[1], 1), gamma))
         own = graph.node("MatMul", graph.node("Mul", points, points), ones)
@@ -252,18 +256,9 @@ def _kernel_term(term: KernelTerm, graph: Graph, X: str, codes: list[str]) -> st
         same = graph.node("Equal", code, graph.constant(landmarks[None]))
         one, other = graph.constant(1.0), graph.constant(float(np.exp(-2.0 * gamma)))
         factors.append(graph.node("Where", same, one, other))
-    block = factors[0]
-    for factor in factors[1:]:
-        block = graph.node("Mul", block, factor)
+    block = reduce(lambda left, right: graph.node("Mul", left, right), factors)
     features = graph.node("MatMul", block, graph.constant(term.transform))
     return graph.node("Sub", features, graph.constant(term.mean))
-
-
-_TERMS: dict[type[Term], Callable[..., str]] = {
-    NumberTerm: _number_term,
-    SparseTerm: _sparse_term,
-    KernelTerm: _kernel_term,
-}
 
 
 def _trees(model: Any, graph: Graph, rows: Rows) -> str:
@@ -299,17 +294,18 @@ def _tree_lists(trees: Sequence[Any], n_outputs: int) -> dict[str, Any]:
             else:
                 nodes.append((number, i, 0, "LEAF", 0, 0, 0, 0.0))
                 leaves.append((number, i, number % n_outputs, float(node["leaf_value"])))
-    names = "treeids nodeids featureids modes truenodeids falsenodeids missing_value_tracks_true"
-    *columns, thresholds = zip(*nodes, strict=True)
-    lists: dict[str, Any] = {
-        f"nodes_{name}": column for name, column in zip(names.split(), columns, strict=True)
-    }
-    *columns, weights = zip(*leaves, strict=True)
-    lists |= zip(("target_treeids", "target_nodeids", "target_ids"), columns, strict=True)
-    for name, values in (("nodes_values", thresholds), ("target_weights", weights)):
-        tensor = helper.make_tensor(name, TensorProto.DOUBLE, [len(values)], values)
-        lists[f"{name}_as_tensor"] = tensor
-    return lists | {"n_targets": n_outputs}
+    of_nodes = "treeids nodeids featureids modes truenodeids falsenodeids missing_value_tracks_true"
+    lists: dict[str, Any] = {"n_targets": n_outputs}
+    for kind, names, rows in (
+        ("nodes", f"{of_nodes} values", nodes),
+        ("target", "treeids nodeids ids weights", leaves),
+    ):
+        *columns, doubles = zip(*rows, strict=True)
+        *own, last = [f"{kind}_{name}" for name in names.split()]
+        lists |= zip(own, columns, strict=True)
+        tensor = helper.make_tensor(last, TensorProto.DOUBLE, [len(doubles)], doubles)
+        lists[f"{last}_as_tensor"] = tensor
+    return lists
 
 
 def _ensemble(model: Any, graph: Graph, rows: Rows) -> str:
@@ -327,4 +323,215 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     LLPClassifier: _mixed,
     LLPBoostingClassifier: _trees,
     LLPEnsembleClassifier: _ensemble,
+}
+
+
+# --- nodes and rows -----------------------------------------------------------------------------
+
+
+class Graph:
+    """Nodes and constants, whose names no input has."""
+
+    def __init__(self, inputs: Sequence[str]) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._prefix = "/"
+        while any(name.startswith(self._prefix) for name in inputs):
+            self._prefix += "/"
+
+    def node(self, kind: str, *inputs: str, domain: str = "", **settings: Any) -> str:
+        """Add a node of one output, and give its name."""
+        from onnx import helper
+
+        output = f"{self._prefix}{kind}{len(self.nodes)}"
+        found = helper.make_node(kind, inputs, [output], name=output, domain=domain, **settings)
+        self.nodes.append(found)
+        return output
+
+    def constant(self, values: Any) -> str:
+        """Add numbers or texts, and give their name."""
+        from onnx import numpy_helper
+
+        array, name = np.asarray(values), f"{self._prefix}constant{len(self.constants)}"
+        kind = {"U": object, "O": object, "f": np.float64}.get(array.dtype.kind, np.int64)
+        self.constants.append(numpy_helper.from_array(array.astype(kind), name))
+        return name
+
+    def cast(self, name: str, kind: str) -> str:
+        """Change the type of numbers."""
+        from onnx import TensorProto
+
+        return self.node("Cast", name, to=getattr(TensorProto, kind))
+
+    def look_up(self, texts: str, known: Mapping[str, Any], other: Any) -> str:
+        """Exchange known texts for numbers or other texts, and all others for one."""
+        kind = "string" if isinstance(other, str) else "int64"
+        settings = {f"values_{kind}s": list(known.values()), f"default_{kind}": other}
+        return self.node(
+            "LabelEncoder", texts, domain="ai.onnx.ml", keys_strings=list(known), **settings
+        )
+
+    def together(self, names: Sequence[str]) -> str:
+        """Columns side by side."""
+        return names[0] if len(names) == 1 else self.node("Concat", *names, axis=1)
+
+
+class Rows(NamedTuple):
+    """Names of a matrix of numbers, and of one of text; either may be None."""
+
+    numbers: Any
+    texts: Any = None
+
+
+def _together(graph: Graph, parts: Any) -> Rows:
+    """Rows side by side."""
+    columns = [[name for name in names if name is not None] for names in zip(*parts, strict=True)]
+    return Rows(*(graph.together(names) if names else None for names in columns))
+
+
+# --- features -----------------------------------------------------------------------------------
+
+
+def _transform(step: Any, graph: Graph, columns: dict[str, Rows], rows: Rows) -> Rows:
+    """What a step makes of columns by name, or of all rows."""
+    if isinstance(step, MixedFeatures):
+        return _mixed_features(step, graph, columns)
+    if isinstance(step, ColumnTransformer):
+        parts = [(part, list(chosen)) for _, part, chosen in step.transformers_]
+        refuse_text([name for part, own in parts if isinstance(part, TfidfText) for name in own])
+        found = []
+        for part, chosen in parts:
+            if (isinstance(part, str) and part == "drop") or not chosen:
+                continue
+            own = {name: _column(columns, name) for name in chosen}
+            found.append(_transform(part, graph, own, _together(graph, own.values())))
+        return _together(graph, found)
+    if isinstance(step, Pipeline):
+        for _, part in step.steps:
+            rows = _transform(part, graph, columns, rows)
+        return rows
+    make = _FEATURES.get(type(step))
+    if make is None:
+        raise ValueError(
+            f"A step before the model cannot be exported to ONNX: {type(step).__name__}. Those of "
+            "unbag and a StandardScaler can."
+        )
+    return make(step, graph, rows)
+
+
+def _column(columns: dict[str, Rows], name: Any) -> Rows:
+    if name not in columns:
+        raise ValueError(f"The model takes the column {name!r}; give the schema of its table.")
+    return columns[name]
+
+
+def _numeric_features(step: NumericFeatures, graph: Graph, rows: Rows) -> Rows:
+    """Fill gaps and standardise."""
+    own = step.medians_, step.missing_columns_, step.means_, step.scales_
+    return _rounded(step, graph, _standardised(graph, rows.numbers, *own))
+
+
+def _standardised(
+    graph: Graph, values: str, fills: Any, gaps: Any, means: Any, scales: Any = None
+) -> str:
+    """Columns with filled gaps, others that say where those of some were, standardised."""
+    bad = graph.node("Or", graph.node("IsNaN", values), graph.node("IsInf", values))
+    values = graph.node("Where", bad, graph.constant(fills), values)
+    if len(gaps):
+        marks = graph.node("Gather", bad, graph.constant(gaps), axis=1)
+        values = graph.together([values, graph.cast(marks, "DOUBLE")])
+    centred = graph.node("Sub", values, graph.constant(means))
+    return centred if scales is None else graph.node("Div", centred, graph.constant(scales))
+
+
+def _rounded(step: Any, graph: Graph, values: str) -> Rows:
+    """Numbers in the precision of training, where trees split by them."""
+    if step.dtype != "float64":
+        values = graph.cast(graph.cast(values, "FLOAT"), "DOUBLE")
+    return Rows(values)
+
+
+def _scaled(step: StandardScaler, graph: Graph, rows: Rows) -> Rows:
+    """Subtract means and divide by standard deviations, as far as the step does."""
+    values = rows.numbers
+    if step.with_mean:
+        values = graph.node("Sub", values, graph.constant(step.mean_))
+    if step.with_std:
+        values = graph.node("Div", values, graph.constant(step.scale_))
+    return Rows(values)
+
+
+def _datetimes(step: DatetimeFeatures, graph: Graph, rows: Rows) -> Rows:
+    """Points on circles."""
+    lengths = [[PERIODS[part][0] for part in periods] for periods in step.periods_]
+    n = sum(map(len, lengths))
+    if not n:
+        return Rows(None)
+    column = graph.constant([i for i, found in enumerate(lengths) for _ in found])
+    length = graph.constant([one for found in lengths for one in found])
+    turns = graph.node("Div", graph.node("Gather", rows.numbers, column, axis=1), length)
+    angle = graph.node("Sub", turns, graph.node("Floor", turns))
+    angle = graph.node("Mul", angle, graph.constant(2 * np.pi))
+    # some runtimes have no cosine of doubles
+    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
+    both = graph.together([graph.node("Sin", one) for one in (angle, ahead)])
+    # sine and cosine of each round side by side
+    order = np.arange(2 * n).reshape(2, n).T.ravel()
+    placed = graph.node("Gather", both, graph.constant(order), axis=1)
+    scale = graph.constant(10.0**DIGITS)
+    placed = graph.node("Div", graph.node("Round", graph.node("Mul", placed, scale)), scale)
+    gap = graph.node("IsNaN", placed)
+    return _rounded(step, graph, graph.node("Where", gap, graph.constant(0.0), placed))
+
+
+def _mixed_features(step: MixedFeatures, graph: Graph, columns: dict[str, Rows]) -> Rows:
+    """Numbers and places of times in periods; categories, of which what is rare or new has one name."""
+    refuse_text(step.texts_)
+    parts = [_column(columns, name) for name in step.numbers_]
+    for name, periods in zip(step.times_, step.periods_, strict=True):
+        parts.append(_datetimes(periods, graph, _column(columns, name)))
+    for name, levels in zip(step.categories_, step.levels_, strict=True):
+        text = _column(columns, name).texts
+        if levels is not None:
+            known = {level: level for level in levels}
+            known.setdefault("", MISSING if MISSING in known else RARE)
+            text = graph.look_up(text, known, RARE)
+        parts.append(Rows(None, text))
+    return _together(graph, parts)
+
+
+def _one_hot(step: OneHotEncoder, graph: Graph, rows: Rows) -> Rows:
+    """Encode text as scikit-learn's OneHotEncoder does, behind `CategoryText`."""
+    parts = []
+    for column, places in enumerate(_places(step)):
+        values = graph.node("Gather", rows.texts, graph.constant(column), axis=1)
+        depth = max(places.values()) + 1
+        # what is beyond the last place is nowhere
+        code = graph.look_up(values, places, depth)
+        marks = graph.cast(graph.constant([0, 1]), "FLOAT")
+        parts.append(graph.node("OneHot", code, graph.constant([depth]), marks, axis=-1))
+    return Rows(graph.cast(graph.together(parts), "DOUBLE"))
+
+
+def _places(encoder: Any) -> Iterator[dict[str, int]]:
+    """Where the one stands for each category of every column."""
+    rare = getattr(encoder, "infrequent_categories_", [None] * len(encoder.categories_))
+    for categories, few in zip(encoder.categories_, rare, strict=True):
+        together = set() if few is None else set(few)
+        common = [value for value in categories if value not in together]
+        places = {value: place for place, value in enumerate(common)}
+        yield _with_gaps(places | dict.fromkeys(together, len(common)))
+
+
+def _with_gaps(places: dict[str, int]) -> dict[str, int]:
+    """Places of levels, with that of the empty text, since ONNX has no missing one."""
+    return {"": places[MISSING], **places} if MISSING in places else places
+
+
+_FEATURES: dict[type[Any], Callable[..., Rows]] = {
+    NumericFeatures: _numeric_features,
+    CategoryText: lambda step, graph, rows: rows,  # noqa: ARG005
+    DatetimeFeatures: _datetimes,
+    OneHotEncoder: _one_hot,
+    StandardScaler: _scaled,
 }

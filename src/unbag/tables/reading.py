@@ -15,9 +15,10 @@ import numpy as np
 
 from unbag._text import listing, plural, shown_value
 from unbag.tables.column_types import ColumnType, cast, dtypes_of, without_texts
-from unbag.tables.databases import open_duckdb, open_sqlite, open_url
 from unbag.tables.files import (
     STANDARD_INPUT,
+    Options,
+    Source,
     TableError,
     TableFile,
     TableURL,
@@ -27,15 +28,15 @@ from unbag.tables.files import (
     standard_input,
 )
 from unbag.tables.formats import (
-    Options,
-    Source,
     find_parts,
     open_arrow,
-    open_json,
+    open_duckdb,
     open_parts,
-    open_text,
+    open_sqlite,
+    open_url,
     open_workbook,
 )
+from unbag.tables.text_formats import open_json, open_text
 
 _OPENERS: dict[str, Callable[[TableFile, Options], Source]] = {
     "csv": open_text,
@@ -128,9 +129,10 @@ def _open(location: Path | TableURL, options: Options) -> tuple[TableFile, Sourc
     paths = find_parts(location)
     if paths is None:
         return _open_file(TableFile.find(location), options)
-    opened = [_open_file(TableFile.find(path), options) for path in paths]
-    sources = [source for _, source in opened]
-    return TableFile(location, opened[0][0].format), open_parts(paths, location, sources)
+    files, sources = zip(
+        *(_open_file(TableFile.find(path), options) for path in paths), strict=True
+    )
+    return TableFile(location, files[0].format), open_parts(paths, location, sources)
 
 
 def _open_file(file: TableFile, options: Options) -> tuple[TableFile, Source]:
@@ -161,7 +163,7 @@ class Table:
 
     file: TableFile
     source: Source
-    na_values: tuple[str, ...] = ()
+    na_values: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
@@ -174,7 +176,7 @@ class Table:
         absent = [name for name in columns if name not in known]
         if absent:
             problem = f"has no {plural(len(absent), 'column')} {listing(map(shown_value, absent))}"
-            raise TableError(self.file, f"{problem} {why}".strip(), column=absent[0])
+            raise TableError(self.file, f"{problem} {why}".strip())
 
     @contextmanager
     def lazy(
@@ -195,34 +197,27 @@ class Table:
             yield found.with_columns(nw.col(*text).cast(nw.String())) if text else found
 
     def read(
-        self,
-        columns: Sequence[str] | None = None,
-        types: Mapping[str, ColumnType] | None = None,
+        self, columns: Sequence[str] | None = None, types: Mapping[str, ColumnType] | None = None
     ) -> Any:
         """Read the rows as a pandas DataFrame: these columns, in this order, or all.
 
         ``types`` say what some columns hold (`unbag.tables.column_types`): categories are read as they
         are written, leading zeros included, and dates in CSV and TSV are text without them.
         """
+        import pandas as pd
+
         wanted = self._wanted(columns)
         dtypes = {n: t for n, t in dtypes_of(types or {}).items() if n in set(wanted)}
         with named(self.file):
             frames = list(self._frames(None, wanted, dtypes))
-            if len(frames) > 1:
-                return self._stacked(frames, wanted, dtypes)
-            changed = cast(frames[0], dtypes)
-            return frames[0].assign(**changed) if changed else frames[0]
-
-    def _stacked(self, frames: list[Any], columns: list[str], types: dict[str, Any]) -> Any:
-        """Put the frames of several files one below the other, with types that hold them all."""
-        import pandas as pd
-
-        found = _infer_types(frame.drop(columns=list(types)) for frame in frames)
-        types = found | types
-        if any(isinstance(dtype, str) and dtype == _AS_TEXT for dtype in found.values()):
-            # what is text in one file is to be read as written in all
-            frames = list(self._frames(None, columns, types))
-        return pd.concat([frame.assign(**cast(frame, types)) for frame in frames])
+            if len(frames) > 1:  # of several files, whose columns get types that hold them all
+                found = _infer_types(frame.drop(columns=list(dtypes)) for frame in frames)
+                dtypes = found | dtypes
+                if any(isinstance(dtype, str) and dtype == _AS_TEXT for dtype in found.values()):
+                    # what is text in one file is to be read as written in all
+                    frames = list(self._frames(None, wanted, dtypes))
+            frames = [frame.assign(**cast(frame, dtypes)) for frame in frames]
+        return frames[0] if len(frames) == 1 else pd.concat(frames)
 
     def chunks(
         self,
@@ -230,7 +225,7 @@ class Table:
         columns: Sequence[str] | None = None,
         types: Mapping[str, ColumnType] | None = None,
     ) -> Iterator[Any]:
-        """Read the rows in chunks of so many, which need not fit into memory together.
+        """Read the rows in chunks of this many or fewer, which need not fit into memory together.
 
         The types are the same in all chunks. Those that ``types`` does not give are inferred by
         reading these columns once, chunk by chunk, before the first chunk is given. The index counts

@@ -40,15 +40,11 @@ class SchemaReport:
     missing: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: SchemaReport) -> SchemaReport:
-        examples = {
-            name: tuple(dict.fromkeys(self.examples.get(name, ()) + other.examples.get(name, ())))
-            for name in (*self.examples, *other.examples)
-        }
-        return SchemaReport(
-            Counter(self.unseen) + Counter(other.unseen),
-            {name: values[:_EXAMPLES] for name, values in examples.items()},
-            Counter(self.missing) + Counter(other.missing),
-        )
+        examples = dict(self.examples)
+        for name, more in other.examples.items():
+            examples[name] = tuple(dict.fromkeys(examples.get(name, ()) + more))[:_EXAMPLES]
+        unseen = Counter(self.unseen) + Counter(other.unseen)
+        return SchemaReport(unseen, examples, Counter(self.missing) + Counter(other.missing))
 
     @property
     def differences(self) -> list[str]:
@@ -88,7 +84,6 @@ class Schema:
         """Bring a table, or a chunk of one, into the columns, order and types of the schema."""
         import pandas as pd
 
-        _check_names(frame)
         absent = [name for name in self.names if name not in frame.columns]
         if absent:
             names = listing(map(repr, absent), 20)
@@ -109,10 +104,9 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Give the schema as plain lists and dictionaries, which JSON can hold."""
-        columns = [
-            asdict(column) | {"values": None if column.values is None else list(column.values)}
-            for column in self.columns
-        ]
+        columns = [asdict(column) for column in self.columns]
+        for column in columns:
+            column["values"] = None if column["values"] is None else list(column["values"])
         return {"format": _FORMAT, "keys": list(self.keys), "columns": columns}
 
     @classmethod
@@ -125,47 +119,23 @@ class Schema:
             keys = _texts(content["keys"])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"The schema is damaged: {error!r}.") from None
-        _check_distinct([*keys, *(column.name for column in columns)], "The schema")
+        names = Counter([*keys, *(column.name for column in columns)])
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise ValueError(f"The schema has more than one column {twice[0]!r}.")
         return cls(columns, keys)
 
 
 def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
-    """Remember what the columns of a table hold."""
-    if isinstance(keys, str):
-        raise ValueError(f"keys must be a list of columns, such as [{keys!r}].")
-    _check_names(frame)
-    absent = [key for key in keys if key not in frame.columns]
-    if absent:
-        raise ValueError(f"The table has no key column {absent[0]!r}.")
-    if not len(frame):
-        raise ValueError("A schema cannot be made from a table without rows.")
+    """Remember what the columns of a table hold, except those of ``keys``."""
     columns = []
-    for name in frame.columns:
-        if name in keys:
-            continue
+    for name in frame.columns.difference(keys, sort=False):
         kind, known = column_type(frame[name]), None
         if kind == "category":
             distinct = sorted(convert(frame[name], kind).dropna().unique())
             known = tuple(distinct) if len(distinct) <= MOST_CATEGORIES else None
         columns.append(Column(name, kind, known, bool(frame[name].isna().any())))
     return Schema(tuple(columns), tuple(keys))
-
-
-def _check_names(frame: Any) -> None:
-    import pandas as pd
-
-    if not isinstance(frame, pd.DataFrame):
-        raise ValueError(f"The table must be a pandas DataFrame, not {type(frame).__name__}.")
-    other = [name for name in frame.columns if not isinstance(name, str)]
-    if other:
-        raise ValueError(f"Columns must have text as names, not {shown_value(other[0])}.")
-    _check_distinct(list(frame.columns), "The table")
-
-
-def _check_distinct(names: Sequence[str], what: str) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"{what} has more than one column {twice[0]!r}.")
 
 
 def _read_column(entry: Any) -> Column:
@@ -181,9 +151,9 @@ def _texts(values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
-def make_fingerprints(X: Any, y: Any) -> dict[str, Any]:
+def make_fingerprints(X: Any, *targets: Any) -> dict[str, Any]:
     """Fingerprints of bags, by their rows in any order: the same districts come with other people."""
-    found = sorted(_fingerprints(X, y))
+    found = sorted(mark for y in targets for mark in _fingerprints(X, y))
     return {"version": 1, "n_bags": len(found), "bags": found[:_MOST]}
 
 
@@ -199,8 +169,7 @@ def _fingerprints(X: Any, y: Any) -> list[str]:
     # text that is missing is None in one file format and NaN in another
     text = X.select_dtypes(exclude=["number", "bool", "datetime"])
     X = X.assign(**{name: text[name].astype(object).where(text[name].notna(), "") for name in text})
-    rows = hash_pandas_object(X, index=False).to_numpy()
     bags = check_bag_target(y, accept=ANYTHING)
     sums = np.zeros(bags.n_bags, np.uint64)
-    np.add.at(sums, bags.index, rows)
+    np.add.at(sums, bags.index, hash_pandas_object(X, index=False).to_numpy())
     return [f"{total:016x}-{size}" for total, size in zip(sums, bags.sizes, strict=True)]

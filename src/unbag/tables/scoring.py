@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Floats
 from unbag._outputs import by_output, probabilities_of_all
 from unbag.bags.bags import check_bag_target
 from unbag.bags.priors import prior_offset, resolve_class_prior
@@ -62,10 +62,6 @@ class Rule:
     def __str__(self) -> str:
         return f"positive above a probability of {self.threshold:.4g}, {_AIMS[self.name]}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give it as plain values, for a file."""
-        return {"name": self.name, "threshold": self.threshold, "share": self.share}
-
 
 def make_rule(
     name: RuleName,
@@ -111,7 +107,7 @@ def rule_of(found: ModelFile, threshold: float | None, names: list[Any]) -> Rule
 
 
 class Scorer:
-    """Scores the rows of a table."""
+    """Scores the rows of a table: ``columns`` are what it gives, ``rule`` is that for the class."""
 
     def __init__(
         self, model: Any, names: list[Any], class_prior: list[float] | None, rule: Rule | None
@@ -120,71 +116,16 @@ class Scorer:
         self._features, self._model = split_pipeline(model)
         self._names = names
         self._prior = self._check_prior(class_prior)
-        self._has = {
-            "score": hasattr(self._model, "decision_function"),
-            "probability": hasattr(self._model, "predict_proba"),
-        }
+        self._has_scores = hasattr(self._model, "decision_function")
+        self._has_probabilities = hasattr(self._model, "predict_proba")
         if rule is not None and self._prior is not None:
             rule = rule.at(self._prior[1])
-        self._rule = rule if self._has["probability"] else None
-        self.columns = ["class"]
-        for what, has in self._has.items():
-            self.columns += self._columns(what) if has else []
-
-    @property
-    def rule(self) -> dict[str, Any] | None:
-        """The rule for classes, as plain values."""
-        return None if self._rule is None else self._rule.to_dict()
-
-    @property
-    def remarks(self) -> list[str]:
-        """Remarks on the columns."""
-        if len(self._names) > 2 and self._has["probability"]:
-            return [f"Predicted class: {MOST_PROBABLE}."]
-        return [] if self._rule is None else [f"Predicted class: {self._rule}."]
-
-    def score(self, X: Any, y: NDArray[np.void] | None = None) -> dict[str, Any]:
-        """Columns for some rows; with ``y``, given the counts of their bags."""
-        X = X if self._features is None else self._features.transform(X)
-        found: dict[str, Any] = {}
-        probabilities = None
-        if self._has["probability"]:
-            probabilities = self._probabilities(X) if y is None else self._known_probabilities(X, y)
-        found["class"] = np.array(self._names)[self._places(X, probabilities)]
-        if self._has["score"]:
-            found |= self._split("score", self._model.decision_function(X))
-        if probabilities is not None:
-            two = len(self._names) == 2
-            found |= self._split("probability", probabilities[:, 1] if two else probabilities)
-        return found
-
-    def _places(self, X: Any, probabilities: Floats | None) -> Ints:
-        if len(self._names) > 2 and probabilities is not None:
-            return probabilities.argmax(axis=1)
-        if self._rule is not None and probabilities is not None:
-            return (probabilities[:, 1] > self._rule.threshold).astype(np.intp)
-        return np.searchsorted(self._model.classes_, self._model.predict(X))
-
-    def _probabilities(self, X: Any) -> Floats:
-        """Probabilities at the class prior."""
-        if not hasattr(self._model, "empirical_prior_"):
-            return np.asarray(self._model.predict_proba(X))
-        prior = "empirical" if self._prior is None else self._prior
-        return np.asarray(self._model.predict_proba(X, class_prior=prior))
-
-    def _known_probabilities(self, X: Any, y: NDArray[np.void]) -> Floats:
-        """Probabilities given the counts of the bags; they add up to exact counts."""
-        scores = by_output(decision_scores(self._model, X))[None] + self._offset()
-        # of an ensemble, that of its best base model
-        model = getattr(self._model, "best_estimator_", self._model)
-        effect = float(getattr(model, "bag_effect_", 0.0))
-        found = label_posteriors(scores, check_bag_target(y), effect)[0]
-        return probabilities_of_all(found).T
-
-    def _offset(self) -> Floats:
-        """Offset from scores to log-odds at the class prior of the training bags."""
-        offset = prior_offset(self._model.class_prior_, self._model.empirical_prior_)
-        return offset[None, :, None]
+        self.rule = rule if self._has_probabilities else None
+        self.columns = [
+            "class",
+            *(self._columns("score") if self._has_scores else []),
+            *(self._columns("probability") if self._has_probabilities else []),
+        ]
 
     def _check_prior(self, class_prior: list[float] | None) -> list[float] | None:
         if class_prior is None:
@@ -199,9 +140,50 @@ class Scorer:
         prior: list[float] = resolve_class_prior(class_prior, self._model.empirical_prior_).tolist()
         return prior
 
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks on the columns."""
+        if len(self._names) > 2 and self._has_probabilities:
+            return [f"Predicted class: {MOST_PROBABLE}."]
+        return [] if self.rule is None else [f"Predicted class: {self.rule}."]
+
+    def score(self, X: Any, y: NDArray[np.void] | None = None) -> dict[str, Any]:
+        """Columns for some rows; with ``y``, given the counts of their bags."""
+        X = X if self._features is None else self._features.transform(X)
+        found: dict[str, Any] = {}
+        if self._has_scores:
+            found |= self._split("score", self._model.decision_function(X))
+        place = None
+        if self._has_probabilities:
+            probabilities = self._probabilities(X, y)
+            if len(self._names) > 2:
+                place = probabilities.argmax(axis=1)
+                found |= self._split("probability", probabilities)
+            else:
+                if self.rule is not None:
+                    place = (probabilities[:, 1] > self.rule.threshold).astype(np.intp)
+                found |= self._split("probability", probabilities[:, 1])
+        if place is None:
+            place = np.searchsorted(self._model.classes_, self._model.predict(X))
+        return {"class": np.array(self._names)[place]} | found
+
+    def _probabilities(self, X: Any, y: NDArray[np.void] | None) -> Floats:
+        """Probabilities at the class prior, or given the counts of the bags, to which they add up."""
+        if y is None:
+            at_prior = {}
+            if hasattr(self._model, "empirical_prior_"):
+                at_prior["class_prior"] = "empirical" if self._prior is None else self._prior
+            return np.asarray(self._model.predict_proba(X, **at_prior))
+        # log-odds at the class prior of the training bags
+        offset = prior_offset(self._model.class_prior_, self._model.empirical_prior_)
+        scores = by_output(decision_scores(self._model, X))[None] + offset[None, :, None]
+        # of an ensemble, that of its best base model
+        model = getattr(self._model, "best_estimator_", self._model)
+        effect = float(getattr(model, "bag_effect_", 0.0))
+        return probabilities_of_all(label_posteriors(scores, check_bag_target(y), effect)[0]).T
+
     def _columns(self, what: str) -> list[str]:
         return [what] if len(self._names) == 2 else [f"{what}_{name}" for name in self._names]
 
     def _split(self, what: str, values: Any) -> dict[str, Any]:
-        columns = values.T if values.ndim == 2 else [values]
-        return dict(zip(self._columns(what), columns, strict=True))
+        return dict(zip(self._columns(what), np.atleast_2d(values.T), strict=True))

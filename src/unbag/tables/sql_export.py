@@ -14,21 +14,11 @@ from unbag.bags.priors import prior_offset
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
-from unbag.tables.exporting import gap_goes_left, refuse_text, trees_of
 from unbag.tables.features import DIGITS, PERIODS, DatetimeFeatures, NumericFeatures
 from unbag.tables.mixed_features import MixedFeatures
-from unbag.tables.pipeline import split_pipeline
+from unbag.tables.pipeline import gap_goes_left, refuse_text, split_pipeline, trees_of
 from unbag.tables.schema import Schema
-from unbag.tables.sql_expressions import (
-    Category,
-    Feature,
-    Flag,
-    Made,
-    Scaled,
-    Writer,
-    literal,
-    total,
-)
+from unbag.tables.sql_expressions import Category, Feature, Flag, Scaled, Writer, literal, total
 from unbag.terms.categories import CategoryTerm
 from unbag.terms.kernel import KernelTerm
 from unbag.terms.numbers import NumberTerm
@@ -123,25 +113,7 @@ def to_sql(
 
 
 def select_statement(expressions: dict[str, str], dialect: str, table: str) -> str:
-    """Write the query for all columns of a table and the expressions.
-
-    Parameters
-    ----------
-    expressions : dict of str to str
-        From `to_sql`.
-    dialect : str
-        The same.
-    table : str
-        Name of a table; of one in a schema, both joined by a point.
-
-    Examples
-    --------
-    >>> from unbag.tables.sql_export import select_statement
-    >>> print(select_statement({"score": "1e0"}, "duckdb", table="visits"))
-    SELECT *,
-      1e0 AS "score"
-    FROM "visits"
-    """
+    """Write the query for all columns of a table, such as ``"schema.visits"``, and the expressions."""
     sql = Writer(dialect)
     parts = [f"  {value} AS {sql.name(name)}" for name, value in expressions.items()]
     rows = ".".join(map(sql.name, table.split(".")))
@@ -228,7 +200,7 @@ class _Table:
             made = self.sql.single(made) if round_to is np.float32 else made
             found.append(Scaled(made, raw, fill, scaled(i)))
         for j, i in enumerate(step.missing_columns_, len(raws)):
-            found.append(Flag(raws[i].missing, scaled(j)(1.0), scaled(j)(0.0)))
+            found.append(Flag(f"{raws[i].value} IS NULL", scaled(j)(1.0), scaled(j)(0.0)))
         return found
 
     def _circles(self, step: DatetimeFeatures, names: Sequence[Any]) -> list[Feature]:
@@ -241,7 +213,9 @@ class _Table:
                 for side in ("SIN", "COS"):
                     value = f"ROUND({side}({literal(2 * np.pi)} * ({passed})), {DIGITS})"
                     value = f"COALESCE({self.sql.dialect.double.format(value)}, 0e0)"
-                    found.append(Made(self.sql.single(value) if step.dtype == "float32" else value))
+                    found.append(
+                        Feature(self.sql.single(value) if step.dtype == "float32" else value)
+                    )
         return found
 
     def _one_hot(self, encoder: Any, names: Sequence[Any]) -> list[Feature]:
@@ -264,7 +238,11 @@ def _score(model: Any, table: _Table, contrast: Floats) -> str:
     if isinstance(model, LLPBoostingClassifier):
         return _trees(model, table, contrast)
     if isinstance(model, LLPEnsembleClassifier):
-        return _ensemble(model, table, contrast)
+        parts = []
+        for one, weight in zip(model.estimators_, model.weights_, strict=True):
+            moved = literal(float(contrast @ prior_offset(one.class_prior_, model.class_prior_)))
+            parts.append(f"{literal(weight)} * ({_score(one, table, contrast)} + {moved})")
+        return total(parts)
     raise ValueError(
         f"{type(model).__name__} cannot be written as SQL; the mixed model, boosted trees, and "
         "ensembles of them can."
@@ -296,15 +274,21 @@ def _mixed(model: Any, table: _Table, contrast: Floats) -> str:
 
 def _number_term(term: NumberTerm, table: _Table, beta: Floats) -> list[str]:
     places, means, slopes = term.places, term.means, beta / term.scales
-    missing = {int(column): len(places) + i for i, column in enumerate(term.missing_columns)}
+    indicators = _indicators(term)
     parts = []
     for i, place in enumerate(places):
         gap = known = 0.0
-        if i in missing:
-            j = missing[i]
+        if i in indicators:
+            j = indicators[i]
             gap, known = (1.0 - means[j]) * slopes[j], -means[j] * slopes[j]
         parts.append(table.numbers[place].linear(slopes[i], means[i], gap, known))
     return parts
+
+
+def _indicators(term: NumberTerm) -> dict[int, int]:
+    """Where the column is that says in which rows another one is missing."""
+    n = len(term.places)
+    return {int(column): n + i for i, column in enumerate(term.missing_columns)}
 
 
 def _kernel_term(
@@ -317,14 +301,14 @@ def _kernel_term(
         parts, start = [], 0
         for one in term.numbers:
             places, means, scales = one.places, one.means, one.scales
-            missing = {int(column): len(places) + i for i, column in enumerate(one.missing_columns)}
+            indicators = _indicators(one)
             z = landmark[start : start + len(means)]
             start += len(means)
             for i, place in enumerate(places):
                 # a gap is filled by the mean, which is 0 when standardised
                 gap, known = gamma * z[i] ** 2, 0.0
-                if i in missing:
-                    j = missing[i]
+                if i in indicators:
+                    j = indicators[i]
                     known = gamma * (means[j] / scales[j] + z[j]) ** 2
                     gap += gamma * ((1.0 - means[j]) / scales[j] - z[j]) ** 2
                 centre = means[i] + scales[i] * z[i]
@@ -357,11 +341,3 @@ def _tree(node: Any, table: _Table, weight: float) -> str:
     threshold, gap_left = float(node["threshold"]), gap_goes_left(node)
     sides = [_tree(node[side], table, weight) for side in ("left_child", "right_child")]
     return table.numbers[node["split_feature"]].split(threshold, *sides, gap_left)
-
-
-def _ensemble(model: Any, table: _Table, contrast: Floats) -> str:
-    parts = []
-    for one, weight in zip(model.estimators_, model.weights_, strict=True):
-        moved = literal(float(contrast @ prior_offset(one.class_prior_, model.class_prior_)))
-        parts.append(f"{literal(weight)} * ({_score(one, table, contrast)} + {moved})")
-    return total(parts)

@@ -6,7 +6,6 @@ Missing, infinite and NaN values are NULL here, as the features of this package 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,80 +24,59 @@ _ABREAST = 16
 _SPLIT = float(2**29 + 1)
 
 
+_AS_SINGLE = "CAST(CAST({} AS FLOAT) AS DOUBLE)"
+
+
 class SqlDialect(NamedTuple):
     """What differs between engines; conversions have the value in braces."""
 
-    quote: str  # around identifiers
-    backslashes: bool  # whether one in a string begins an escape sequence
-    double: str
-    text: str
-    single: str | None  # to single precision and back, where the engine has that type
     seconds: str  # since 1970, of a time
+    quote: str = '"'  # around identifiers
+    backslashes: bool = False  # whether one in a string begins an escape sequence
+    double: str = "CAST({} AS DOUBLE)"
+    text: str = "CAST({} AS VARCHAR)"
+    single: str | None = None  # to single precision and back, where the engine has that type
     smaller: str = "LEAST"  # of two numbers
     larger: str = "GREATEST"
 
 
-_AS_SINGLE = "CAST(CAST({} AS FLOAT) AS DOUBLE)"
-
 DIALECTS: dict[str, SqlDialect] = {
-    "duckdb": SqlDialect(
-        '"', False, "CAST({} AS DOUBLE)", "CAST({} AS VARCHAR)", _AS_SINGLE, "EPOCH({})"
-    ),
-    # an identifier in double quotes that is not a column would be a string
+    "duckdb": SqlDialect("EPOCH({})", single=_AS_SINGLE),
     "sqlite": SqlDialect(
-        "`",
-        False,
-        "CAST({} AS REAL)",
-        "CAST({} AS TEXT) COLLATE BINARY",
-        None,
         "(STRFTIME('%s', {0}) + (STRFTIME('%f', {0}) - STRFTIME('%S', {0})))",
-        "MIN",
-        "MAX",
+        # an identifier in double quotes that is not a column would be a string
+        quote="`",
+        double="CAST({} AS REAL)",
+        text="CAST({} AS TEXT) COLLATE BINARY",
+        smaller="MIN",
+        larger="MAX",
     ),
     "spark": SqlDialect(
-        "`",
-        True,
-        "CAST({} AS DOUBLE)",
-        "CAST({} AS STRING)",
-        _AS_SINGLE,
         "(UNIX_MICROS(CAST({} AS TIMESTAMP)) / 1000000e0)",
+        quote="`",
+        backslashes=True,
+        text="CAST({} AS STRING)",
+        single=_AS_SINGLE,
     ),
     "postgresql": SqlDialect(
-        '"',
-        False,
-        "CAST({} AS DOUBLE PRECISION)",
-        "CAST({} AS TEXT)",
-        "CAST(CAST({} AS REAL) AS DOUBLE PRECISION)",
         "CAST(EXTRACT(EPOCH FROM {}) AS DOUBLE PRECISION)",
+        double="CAST({} AS DOUBLE PRECISION)",
+        text="CAST({} AS TEXT)",
+        single="CAST(CAST({} AS REAL) AS DOUBLE PRECISION)",
     ),
     "bigquery": SqlDialect(
-        "`",
-        True,
-        "CAST({} AS FLOAT64)",
-        "CAST({} AS STRING)",
-        None,
         "(UNIX_MICROS(TIMESTAMP({})) / 1000000e0)",
+        quote="`",
+        backslashes=True,
+        double="CAST({} AS FLOAT64)",
+        text="CAST({} AS STRING)",
     ),
-    "snowflake": SqlDialect(
-        '"',
-        True,
-        "CAST({} AS DOUBLE)",
-        "CAST({} AS VARCHAR)",
-        None,
-        "(DATE_PART(EPOCH_MICROSECOND, {}) / 1000000e0)",
-    ),
+    "snowflake": SqlDialect("(DATE_PART(EPOCH_MICROSECOND, {}) / 1000000e0)", backslashes=True),
 }
 
 
 def literal(value: float) -> str:
-    """A double, which would be a decimal number without an exponent.
-
-    Examples
-    --------
-    >>> from unbag.tables.sql_expressions import literal
-    >>> literal(-1.5), literal(1e-300)
-    ('(-1.5e0)', '1e-300')
-    """
+    """A double, which would be a decimal number without an exponent."""
     text = repr(float(value))
     text = text if "e" in text else f"{text}e0"
     return f"({text})" if value < 0 else text
@@ -166,17 +144,15 @@ class Writer:
         return f"EXP({larger}({smaller}({value}, 700e0), (-700e0)))"
 
 
-class Feature(ABC):
-    """A number that is made of a column."""
+class Feature:
+    """A number that is made of a column: an expression, NULL where it is missing."""
 
-    @property
-    @abstractmethod
-    def value(self) -> str:
-        """The number; NULL where it is missing."""
+    def __init__(self, value: str) -> None:
+        self.value = value
 
-    @abstractmethod
-    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:
+    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
         """One of two expressions: the left one for numbers up to a threshold."""
+        return f"CASE WHEN {self.value} <= {literal(threshold)} THEN {left} ELSE {right} END"
 
     def linear(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:
         """(value − centre)·slope + known, and ``gap`` where it is missing."""
@@ -190,60 +166,32 @@ class Feature(ABC):
         rest = f" + {literal(known)}" if known else ""
         return f"COALESCE({value} * {literal(slope)}{rest}, {literal(gap)})"
 
-    @property
-    def missing(self) -> str:
-        """Whether it is missing."""
-        return f"{self.value} IS NULL"
 
-
-@dataclass(frozen=True)
 class Raw(Feature):
-    """A column as it is."""
+    """A column as it is; its value is NULL where it is not finite."""
 
-    sql: str
-    may_be_infinite: bool = True
-
-    @property
-    def value(self) -> str:
-        """The column, NULL where it is not finite."""
-        if not self.may_be_infinite:
-            return self.sql
+    def __init__(self, column: str, may_be_infinite: bool) -> None:
         limits = f"{literal(-_LARGEST)} AND {literal(_LARGEST)}"
-        return f"CASE WHEN {self.sql} BETWEEN {limits} THEN {self.sql} END"
+        finite = f"CASE WHEN {column} BETWEEN {limits} THEN {column} END"
+        super().__init__(finite if may_be_infinite else column)
+        self.column = column
 
     def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:
         """Compare in a way in which NULL, NaN (in some engines the largest) and infinity are gaps."""
         at = literal(threshold)
         if gap_left:
-            found = f"{self.sql} > {at} AND {self.sql} <= {literal(_LARGEST)}"
+            found = f"{self.column} > {at} AND {self.column} <= {literal(_LARGEST)}"
             return f"CASE WHEN {found} THEN {right} ELSE {left} END"
-        found = f"{self.sql} <= {at} AND {self.sql} >= {literal(-_LARGEST)}"
+        found = f"{self.column} <= {at} AND {self.column} >= {literal(-_LARGEST)}"
         return f"CASE WHEN {found} THEN {left} ELSE {right} END"
 
 
-@dataclass(frozen=True)
-class Made(Feature):
-    """An expression that is never missing."""
-
-    sql: str
-
-    @property
-    def value(self) -> str:
-        """The expression."""
-        return self.sql
-
-    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
-        """Compare it with the threshold."""
-        return f"CASE WHEN {self.sql} <= {literal(threshold)} THEN {left} ELSE {right} END"
-
-
-@dataclass(frozen=True)
-class Scaled(Made):
+class Scaled(Feature):
     """A column whose gaps are filled, standardised, in the precision that trees split by."""
 
-    raw: Raw
-    fill: float
-    scale: Callable[[float], float]
+    def __init__(self, value: str, raw: Raw, fill: float, scale: Callable[[float], float]) -> None:
+        super().__init__(value)
+        self.raw, self.fill, self.scale = raw, fill, scale
 
     def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
         """Compare the column itself with the largest number that is standardised to the threshold."""
@@ -251,37 +199,31 @@ class Scaled(Made):
         return self.raw.split(at, left, right, self.fill <= at)
 
 
-@dataclass(frozen=True)
 class Flag(Feature):
     """One of two numbers, by a condition that is never NULL."""
 
-    condition: str
-    true: float = 1.0
-    false: float = 0.0
-
-    @property
-    def value(self) -> str:
-        """The number."""
-        return self._case(self.true, self.false)
+    def __init__(self, condition: str, true: float = 1.0, false: float = 0.0) -> None:
+        super().__init__(_case(condition, literal(true), literal(false)))
+        self.condition, self.numbers = condition, (true, false)
 
     def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
         """One of both by the condition, or the same for all rows."""
-        of_true = left if self.true <= threshold else right
-        of_false = left if self.false <= threshold else right
-        if of_true == of_false:
-            return of_true
-        return f"CASE WHEN {self.condition} THEN {of_true} ELSE {of_false} END"
+        sides = [left if number <= threshold else right for number in self.numbers]
+        return sides[0] if sides[0] == sides[1] else _case(self.condition, *sides)
 
     def linear(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:  # noqa: ARG002
         """A line through both numbers."""
-        return self._case(*((v - centre) * slope + known for v in (self.true, self.false)))
+        values = (literal((number - centre) * slope + known) for number in self.numbers)
+        return _case(self.condition, *values)
 
     def square(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:  # noqa: ARG002
         """A parabola at both numbers."""
-        return self._case(*((v - centre) ** 2 * slope + known for v in (self.true, self.false)))
+        values = (literal((number - centre) ** 2 * slope + known) for number in self.numbers)
+        return _case(self.condition, *values)
 
-    def _case(self, true: float, false: float) -> str:
-        return f"CASE WHEN {self.condition} THEN {literal(true)} ELSE {literal(false)} END"
+
+def _case(condition: str, true: str, false: str) -> str:
+    return f"CASE WHEN {condition} THEN {true} ELSE {false} END"
 
 
 @dataclass(frozen=True)

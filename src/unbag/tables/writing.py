@@ -88,15 +88,7 @@ def as_text(frame: Any, separator: str = ",", header: bool = True) -> str:
 
 
 def without_formulas(frame: Any) -> Any:
-    """Put an apostrophe before texts that a spreadsheet would take for formulas.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.writing import without_formulas
-    >>> without_formulas(pd.DataFrame({"note": ["=1+1", "-5", "fine"]}))["note"].tolist()
-    ["'=1+1", '-5', 'fine']
-    """
+    """Put an apostrophe before texts that a spreadsheet would take for formulas: =1+1, but not -5."""
     is_text = [str(dtype) in ("object", "str", "category") for dtype in frame.dtypes]
     changed = {name: frame[name].map(_no_formula) for name in frame.columns[is_text]}
     return frame.assign(**changed).rename(columns=_no_formula)
