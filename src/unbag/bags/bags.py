@@ -20,7 +20,7 @@ from unbag._checks import check_choice
 from unbag._text import quoted
 from unbag.bags.count_sets import CountWeights
 from unbag.bags.labels import check_labels, fields_of
-from unbag.bags.shares import one_row_each, read_known, read_limits, read_multiplicity
+from unbag.bags.shares import check_multiplicity, one_row_each, read_known
 
 # What `check_bag_target` can be asked to accept beyond known counts of single rows.
 ANYTHING = ("multiplicity", "sets")
@@ -95,7 +95,7 @@ class Bags:
         if self.limits is None:
             return np.zeros(self.n_bags, dtype=bool)
         wide = self.limits[..., 0] < self.limits[..., 1]
-        return np.atleast_1d(wide.reshape(self.n_bags, -1).any(axis=1))
+        return np.asarray(wide.reshape(self.n_bags, -1).any(axis=1))
 
     @property
     def n_bags(self) -> int:
@@ -232,9 +232,7 @@ class Bags:
         return replace(self, index=self.index[order], multiplicity=times)
 
     def divide(self, part: Ints) -> tuple[Bags, Ints]:
-        """Cut bags where their rows have different part numbers.
-
-        Every piece keeps the proportions of its bag, which is right for labelled rows only.
+        """Cut bags where their rows have different part numbers, which is right for labelled rows only.
 
         Parameters
         ----------
@@ -277,7 +275,7 @@ class Bags:
         kept : Bags
             These bags.
         rows : ndarray of int
-            The rows that are left.
+            Their rows.
         """
         chosen = np.arange(self.n_bags)[bags]
         if len(np.unique(chosen)) < len(chosen):
@@ -355,7 +353,15 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     y = one_target(y)
     names = fields_of(y)
     if not names:
-        return _bags_from_labels(y)
+        classes, index = check_labels(y)
+        return Bags(
+            index=index,
+            ids=classes,
+            sizes=np.bincount(index),
+            proportions=np.eye(len(classes)),
+            classes=classes,
+            labelled=np.ones(len(classes), dtype=bool),
+        )
     missing = [name for name in ("bag", "proportion", "size") if name not in names]
     if missing and all(y.dtype[name].names for name in names):
         raise ValueError(
@@ -367,15 +373,17 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"The target must have one dimension and some rows, not shape {y.shape}.")
     each, _, codes = one_row_each(y)
-    times = read_multiplicity(y)
-    if times is not None and "multiplicity" not in accept:
-        raise ValueError(_NO_MULTIPLICITY)
+    times = limits = None
+    if "multiplicity" in names:
+        if "multiplicity" not in accept:
+            raise ValueError(_NO_MULTIPLICITY)
+        times = check_multiplicity(y["multiplicity"], len(y))
     sizes = _sizes(codes, times)
     bags, single = bags_of_each(each, codes, sizes)
-    limits = read_limits(each)
-    if limits is not None:
+    if "low" in names and (each["low"] != each["high"]).any():
         if "sets" not in accept:
             raise ValueError(_NO_SETS)
+        limits = np.stack([each["low"], each["high"]], axis=-1)
         single &= (limits[..., 0] == limits[..., 1]).reshape(len(each), -1).all(axis=1)
     bags = replace(bags, multiplicity=times, limits=limits)
     return gather_labelled_rows(bags, single) if single.any() else bags
@@ -407,18 +415,6 @@ def one_target(y: Any) -> Any:
             "unbag.multi_grouping_target."
         )
     return np.asarray(y) if isinstance(y, list) else y
-
-
-def _bags_from_labels(y: Any) -> Bags:
-    classes, index = check_labels(y)
-    return Bags(
-        index=index,
-        ids=classes,
-        sizes=np.bincount(index),
-        proportions=np.eye(len(classes)),
-        classes=classes,
-        labelled=np.ones(len(classes), dtype=bool),
-    )
 
 
 def gather_labelled_rows(bags: Bags, single: Bools) -> Bags:

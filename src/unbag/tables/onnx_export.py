@@ -28,11 +28,8 @@ from unbag.tables.onnx_graph import (
 )
 from unbag.tables.pipeline import split_pipeline
 from unbag.tables.schema import Schema
-from unbag.terms.base import Term
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm, SparseTerm, Term
 from unbag.terms.kernel import KernelTerm
-from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
 
 __all__ = ["export_onnx"]
 

@@ -29,10 +29,8 @@ from unbag.tables.sql_expressions import (
     literal,
     total,
 )
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm, SparseTerm
 from unbag.terms.kernel import KernelTerm
-from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
 
 # Characters of all expressions together: engines refuse more, or take minutes to parse it.
 _LONGEST = 4_000_000
