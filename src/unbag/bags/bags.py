@@ -126,11 +126,10 @@ class Bags:
     def class_shares(self) -> Floats:
         """Share of each class among all instances; with noise, that to be expected in [0, 1]."""
         shares = self.sizes @ self.proportions / self.sizes.sum()
-        return expected_shares_of(shares, self.class_share_deviations)
+        return expected_shares_of(shares, self._class_share_deviations)
 
     @property
-    def class_share_deviations(self) -> Floats:
-        """Standard deviation of the noise in the share of each class among all instances."""
+    def _class_share_deviations(self) -> Floats:
         if self.noise is None:
             return np.zeros(self.n_classes)
         variances = np.diagonal(self.noise, axis1=1, axis2=2)
@@ -138,7 +137,7 @@ class Bags:
 
     def warn_of_noise(self) -> None:
         """Warn if the share of a class in all bags together could as well be zero."""
-        shares, deviations = self.class_shares, self.class_share_deviations
+        shares, deviations = self.class_shares, self._class_share_deviations
         if (deviations > shares).any():
             rarest = int(np.argmax(deviations / shares))
             warnings.warn(
@@ -255,12 +254,12 @@ class Bags:
     def with_labelled_rows_apart(self) -> tuple[Bags, Ints]:
         """Make every labelled row a bag of its own."""
         rows = np.arange(self.n_instances)
-        if not self.labelled.any():
-            first = np.empty(self.n_bags, dtype=np.intp)
-            # of what is written to one place, the last stays
-            first[self.index[::-1]] = rows[::-1]
-            return self, first
-        return self.divide(np.where(self.labelled[self.index], rows, 0))
+        if self.labelled.any():
+            return self.divide(np.where(self.labelled[self.index], rows, 0))
+        first = np.empty(self.n_bags, dtype=np.intp)
+        # of what is written to one place, the last stays
+        first[self.index[::-1]] = rows[::-1]
+        return self, first
 
     def take(self, bags: NDArray[Any]) -> tuple[Bags, Ints]:
         """Keep some whole bags.
@@ -354,14 +353,8 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     names = fields_of(y)
     if not names:
         classes, index = check_labels(y)
-        return Bags(
-            index=index,
-            ids=classes,
-            sizes=np.bincount(index),
-            proportions=np.eye(len(classes)),
-            classes=classes,
-            labelled=np.ones(len(classes), dtype=bool),
-        )
+        pure, labelled = np.eye(len(classes)), np.ones(len(classes), dtype=bool)
+        return Bags(index, classes, np.bincount(index), pure, classes, labelled)
     missing = [name for name in ("bag", "proportion", "size") if name not in names]
     if missing and all(y.dtype[name].names for name in names):
         raise ValueError(
@@ -392,17 +385,9 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
 def bags_of_each(each: Any, index: Ints, sizes: NDArray[np.int64]) -> tuple[Bags, Bools]:
     """Bags by one row of a target for each, and which of them are a row of known label."""
     proportions, noise, single = read_known(each, sizes)
-    bags = Bags(
-        index=index,
-        ids=each["bag"],
-        sizes=sizes,
-        proportions=proportions,
-        classes=np.arange(proportions.shape[1]),
-        labelled=np.zeros(len(each), dtype=bool),
-        noise=noise,
-        names=(each.dtype.metadata or {}).get(CLASS_NAMES),
-    )
-    return bags, single
+    classes, names = np.arange(proportions.shape[1]), (each.dtype.metadata or {}).get(CLASS_NAMES)
+    labelled = np.zeros(len(each), dtype=bool)
+    return Bags(index, each["bag"], sizes, proportions, classes, labelled, noise, names), single
 
 
 def one_target(y: Any) -> Any:

@@ -277,8 +277,10 @@ def match_tables(
     """Read both tables and match their keys, without checking whether they agree."""
     if (proportion is None) == (positives is None):
         raise ValueError("Give either proportion or positives, and not both.")
-    lazy, fetched = _as_lazy(instances), None
-    if lazy is not None:
+    lazy, fetched = None, None
+    with suppress(ValueError):
+        lazy = nw.from_native(instances, pass_through=True)
+    if isinstance(lazy, nw.LazyFrame):
         if multiplicity is not None:
             raise ValueError(
                 "multiplicity is for rows in memory; those of lazy frames are counted."
@@ -316,8 +318,8 @@ def match_tables(
     if multiplicity is not None:
         times = check_multiplicity(read_numbers(instance_table, multiplicity), len(instance_table))
         times = times if match.rows is None else times[match.rows]
-        sizes = np.bincount(match.codes, times, len(match.ids)).astype(np.int64)
-        match = match._replace(sizes=sizes)
+        sizes = np.bincount(match.codes, times, len(match.ids))
+        match = match._replace(sizes=sizes.astype(np.int64))
     if match.several:
         # a row that stands there twice is a copy, and hardly a part of a bag
         whole = list(zip(*(bag_table[name].to_list() for name in bag_table.columns), strict=True))
@@ -369,14 +371,6 @@ def _check_not_swapped(
             "one row for each bag; {swap}.",
             {"column": absent[0]},
         )
-
-
-def _as_lazy(data: Any) -> nw.LazyFrame[Any] | None:
-    """Give a table that lives in an engine as narwhals has it, None for others."""
-    with suppress(ValueError):
-        found = nw.from_native(data, pass_through=True)
-        return found if isinstance(found, nw.LazyFrame) else None
-    return None
 
 
 def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame[Any]:

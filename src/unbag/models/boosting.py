@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -34,7 +34,7 @@ from unbag.models.boosting_lightgbm import (
 )
 from unbag.models.boosting_search import FoldSearch, grow_once
 from unbag.models.mixed import LLPClassifier
-from unbag.terms.encoding import as_frame
+from unbag.terms.encoding import as_frame, is_sparse
 
 
 class LLPBoostingClassifier(LogOddsClassifier):
@@ -195,9 +195,8 @@ class LLPBoostingClassifier(LogOddsClassifier):
         if found.held_out is not None:
             held_out = found.held_out + self._prior_offset[:, None]
             self.out_of_fold_scores_ = by_instance(held_out[:, np.argsort(order)])
-        gains = np.zeros(X.shape[1])
-        if self.booster_ is not None:
-            gains += self.booster_.feature_importance("gain")
+        booster, none = self.booster_, np.zeros(X.shape[1])
+        gains = none if booster is None else booster.feature_importance("gain")
         self.feature_importances_ = gains / (gains.sum() or 1.0)
         return self
 
@@ -251,16 +250,14 @@ class LLPBoostingClassifier(LogOddsClassifier):
         if not self.categories_:
             found: Any = super()._check_X(X, reset=reset)
             # LightGBM knows SciPy's matrices, and not yet its arrays
-            sparse = bool(issparse(found))
-            return csr_matrix(found) if sparse else found
+            return csr_matrix(found) if is_sparse(found) else found
         table = _encode_categories(X, self.categories_)
         validate_data(self, X, reset=reset, skip_check_array=True)
         self._check_finite(table)
         return table
 
     def _check_finite(self, X: Any) -> None:
-        values: Floats = X.data if issparse(X) else X  # type: ignore[attr-defined]
-        if np.isinf(values).any():
+        if np.isinf(X.data if is_sparse(X) else X).any():
             raise ValueError(
                 "X holds infinity, which trees cannot split by; put a finite number or NaN, for a "
                 "value that is missing, in its place."
@@ -297,9 +294,8 @@ def fit_start(X: Any, y: Any, bags: Bags, rows_held: Bools | None, categorical: 
     """
     n_features = X.shape[1]
     kept = np.ones((1, X.shape[0]), dtype=bool) if rows_held is None else ~rows_held
-    if issparse(X):
-        fill = np.zeros(n_features)
-    else:
+    fill = np.zeros(n_features)
+    if not is_sparse(X):
         known = ~np.isnan(X)
         sums = np.where(known, X, 0).sum(axis=0, dtype=float)
         fill = sums / np.maximum(known.sum(axis=0), 1)
@@ -323,13 +319,11 @@ def fit_start(X: Any, y: Any, bags: Bags, rows_held: Bools | None, categorical: 
 
 def fill_missing(X: Any, fill: Floats) -> Any:
     """Put numbers where values are missing."""
-    sparse = bool(issparse(X))
-    values = X.data if sparse else X
-    missing = np.isnan(values)
-    if not missing.any():
-        return X
-    found = np.where(missing, fill[X.indices] if sparse else fill, values)
-    return type(X)((found, X.indices, X.indptr), X.shape) if sparse else found
+    if is_sparse(X):
+        values = np.where(np.isnan(X.data), fill[X.indices], X.data)
+        return type(X)((values, X.indices, X.indptr), X.shape)
+    missing = np.isnan(X)
+    return np.where(missing, fill, X) if missing.any() else X
 
 
 def divide_by_folds(cv: Any, X: Any, y: Any, bags: Bags) -> tuple[Bools, Bags, Bools]:

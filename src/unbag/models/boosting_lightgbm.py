@@ -163,23 +163,19 @@ class Booster:
             self._booster.add_valid(other, "unseen")
 
     def scores(self) -> Floats:
-        """Scores (outputs, rows) of all rows."""
-        found = np.empty(self._shape)
-        found[:, self._seen] = self._scores_in(self._booster.eval_train)
-        if self._unseen is not None:
-            found[:, self._unseen] = self._scores_in(self._booster.eval_valid)
-        return found
-
-    def _scores_in(self, evaluate: Callable[..., Any]) -> Floats:
-        """Scores as LightGBM hands them to an evaluation."""
-        found: list[Floats] = []
+        """Scores (outputs, rows) of all rows, as LightGBM hands them to an evaluation."""
+        found, given = np.empty(self._shape), list[Floats]()
 
         def keep(scores: Floats, _: Any) -> tuple[str, float, bool]:
-            found.append(scores)
+            given.append(scores.reshape(-1, self._shape[0]).T)
             return "", 0.0, True
 
-        evaluate(keep)
-        return found[0].reshape(-1, self._shape[0]).T
+        self._booster.eval_train(keep)
+        found[:, self._seen] = given[0]
+        if self._unseen is not None:
+            self._booster.eval_valid(keep)
+            found[:, self._unseen] = given[1]
+        return found
 
     def grow(self, gradient: Floats, curvature: Floats) -> None:
         """Grow one tree for each score, by derivatives of shape (outputs, rows)."""
@@ -315,16 +311,12 @@ def _check_tree(tree: str, n_features: int) -> None:
         raise ValueError("two branches lead to one place")
     decisions = _numbers(fields, "decision_type", n_nodes)
     _check_inside(decisions, 0, 16, "decision")
-    sets = [
-        float(value)
-        for value, kind in zip(fields["threshold"].split(), decisions, strict=True)
-        if kind & _BY_CATEGORIES
-    ]
+    splits = zip(fields["threshold"].split(), decisions, strict=True)
+    sets = [float(value) for value, kind in splits if kind & _BY_CATEGORIES]
     if n_sets:
         bounds = _numbers(fields, "cat_boundaries", n_sets + 1)
-        _check_inside(
-            _numbers(fields, "cat_threshold", bounds[-1]), 0, 1 << 32, "set of categories"
-        )
+        members = _numbers(fields, "cat_threshold", bounds[-1])
+        _check_inside(members, 0, 1 << 32, "set of categories")
         if bounds[0] != 0 or bounds != sorted(bounds):
             raise ValueError("sets of categories overlap")
     _check_inside(sets, 0, n_sets, "set of categories")

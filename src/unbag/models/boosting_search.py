@@ -207,8 +207,7 @@ class FoldSearch:
         held_out = np.take_along_axis(scores, fold[None, None, :], axis=0)
         losses = self.problems.objective.bag_losses(held_out)[0]
         path.rounds.append(rounds)
-        by_fold = np.bincount(self.fold_of_bag, losses, len(self.held))
-        path.losses.append(by_fold.astype(float))
+        path.losses.append(np.bincount(self.fold_of_bag, losses, len(self.held)).astype(float))
 
     def _held_out(self, chosen: Sequence[tuple[Path, int]]) -> Floats:
         """Scores of each row by the trees of its fold, leaves and rounds chosen by the others."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from unbag._arrays import Floats
+from unbag._outputs import scores_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.groupings import Groupings
 from unbag.models.bag_variance import BagPredictions
@@ -37,7 +38,7 @@ class UniformPrior:
         self.score_moments = likelihood.score_moments
 
     def _log_shares(self, theta: Floats) -> Floats:
-        scores = theta[:, 0] if len(theta) > 1 else np.array([0.0, theta[0, 0]])
+        scores = scores_of_all(theta[:, 0])
         return scores - logsumexp(scores)
 
     def value(self, theta: Floats) -> float:
@@ -152,7 +153,7 @@ def check_groupings_contrast(groupings: Groupings) -> None:
     for bags in groupings.bags:
         try:
             check_contrast(bags)
+            return
         except ValueError as error:
             errors.append(error)
-    if len(errors) == len(groupings.bags):
-        raise errors[0]
+    raise errors[0]

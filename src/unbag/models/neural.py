@@ -190,9 +190,10 @@ class LLPNeuralClassifier(LogOddsClassifier):
                 f"objective={self.objective!r} takes proportions as exact, and those of y carry "
                 "noise; use objective='likelihood'."
             )
-        self.condition_on_total_ = bool(self.condition_on_total)
-        if self.condition_on_total == "auto":
-            self.condition_on_total_ = counts and units.n_classes > 2
+        chosen = self.condition_on_total
+        self.condition_on_total_ = (
+            counts and units.n_classes > 2 if chosen == "auto" else bool(chosen)
+        )
         # bags to stop by, with proportions of all kinds
         held = np.zeros(units.n_bags, dtype=bool)
         if round(self.validation_fraction * units.n_bags) >= FEWEST_HELD_OUT:
@@ -333,10 +334,8 @@ class LLPNeuralClassifier(LogOddsClassifier):
         if self.ema_decay is not None:
             check_inside(self.ema_decay, "ema_decay")
         if self.condition_on_total not in (True, False, "auto"):
-            raise ValueError(
-                "condition_on_total must be True, False or 'auto', not "
-                f"{self.condition_on_total!r}."
-            )
+            given = repr(self.condition_on_total)
+            raise ValueError(f"condition_on_total must be True, False or 'auto', not {given}.")
         if self.condition_on_total is True and self.objective != "likelihood":
             raise ValueError(
                 "condition_on_total=True is for the count likelihood, not for "
@@ -349,14 +348,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
             raise ValueError(f"device={self.device!r} cannot be used here: {reason}") from None
 
     def _plan(self, seed: int) -> TrainingPlan:
-        return TrainingPlan(
-            max_epochs=int(self.max_epochs),
-            batch_size=int(self.batch_size),
-            lr=float(self.lr),
-            weight_decay=float(self.weight_decay),
-            patience=int(self.patience),
-            tol=float(self.tol),
-            ema_decay=self.ema_decay,
-            seed=seed,
-            condition_on_total=self.condition_on_total_,
-        )
+        names = ["max_epochs", "batch_size", "lr", "weight_decay", "patience", "tol", "ema_decay"]
+        own = {name: getattr(self, name) for name in names}
+        return TrainingPlan(**own, seed=seed, condition_on_total=self.condition_on_total_)

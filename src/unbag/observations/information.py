@@ -68,7 +68,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from unbag._arrays import Bools, Floats, Segments
+from unbag._arrays import Floats, Segments
 from unbag.bags.bags import Bags
 from unbag.bags.count_sets import CountWeights
 from unbag.defaults import EXACT_SIZE
@@ -145,16 +145,15 @@ class CountObservation:
         self.bag_effect = 0.0
         self.n_bags_aggregated = int((~bags.labelled).sum())
         self._bags = WeighedBags(bags, covariance, EXACT_SIZE)
-        self._sets: SetObservation | None = None
-        # without the weights of label shift
-        self._plain_sets: SetObservation | None = None
+        # of sets, and of sets without the weights of label shift
+        self._sets = self._plain_sets = None
         if bags.limits is not None and bags.is_set.any() and self.n_outputs == 1:
             self._sets = self._plain_sets = SetObservation(bags, covariance, EXACT_SIZE)
             low, high = bags.limits[self._sets.bags].T
             # about what a set leaves open, for the determinant of Laplace's approximation
             self.noise = self.noise.copy()
             self.noise[self._sets.bags] += ((high - low + 1.0) ** 2 - 1.0) / 12.0
-        self._noise, self._known = covariance, bags
+        self._noise, self._known, self.is_set = covariance, bags, bags.is_set
 
     def with_bag_effect(self, variance: float) -> CountObservation:
         """The same with random intercepts of a variance τ²; of several classes, if counts are exact."""
@@ -166,11 +165,6 @@ class CountObservation:
     def has_bag_effects(self) -> bool:
         """Whether there can be random intercepts: of several classes, where all counts are exact."""
         return self.n_outputs == 1 or not (self._noise.any() or self.is_set.any())
-
-    @property
-    def is_set(self) -> Bools:
-        """Which bags have a count that is known as a set."""
-        return self._known.is_set
 
     def with_label_shift(self, weight: float) -> CountObservation:
         """The same with weights of label shift for the counts in sets."""
@@ -307,8 +301,7 @@ class CountObservation:
             return 0.0, np.zeros((1, 1))
         if self.n_outputs > 1:
             return self._penalty_of_classes(shifted, u, gradient)
-        rows, precision = self._segments, self._precision
-        p = expit(shifted)
+        rows, precision, p = self._segments, self._precision, expit(shifted)
         v = p * (1.0 - p)
         V = np.maximum(rows.sum(v), _TINY)
         share = V / (V + self.noise)
@@ -431,7 +424,7 @@ class SetObservation:
         self._last: Floats | None = None
         self._shift_at: Floats | None = None
         self._shift = np.empty(0), np.empty(0)
-        self._number = np.ones(len(self.rows)) if some.multiplicity is None else some.multiplicity
+        self._number = self._instances.times(np.ones(len(self.rows)))
 
     def information(self, scores: Floats) -> tuple[Floats, Floats]:
         """−d²ℓ/du² of each set for a common shift u of its scores, and V; it lies between 0 and V."""

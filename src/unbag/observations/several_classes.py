@@ -184,7 +184,7 @@ def exact_class_loss(
     n_classes = k.shape[1]
     none = np.zeros((len(k), n_classes, n_classes))
     tilted = find_tilts(f, k, np.ones_like(f[0, :, :1, :]), none)
-    factors = factors_at(tilted.q, roots)
+    factors = roots @ tilted.q.astype(roots.dtype) + TINY
     shares = turn * np.prod(factors, axis=-1)
     probability = np.sum(np.real(shares), axis=-1)
     value = np.sum(lse, axis=-1) - tilted.height - np.log(probability)
@@ -285,11 +285,6 @@ def turned_roots(k: Floats, size: int) -> tuple[NDArray[np.complex128], NDArray[
     return np.exp(2j * np.pi / M * exponents), turn * twice
 
 
-def factors_at(q: Array, roots: Array) -> Array:
-    """Σ_c q_jc z_c for probabilities q (..., classes, rows) and all roots: (..., roots, rows)."""
-    return roots @ q.astype(roots.dtype) + TINY
-
-
 def posteriors_at(q: Array, factors: Array, roots: Array, weights: Array) -> Array:
     """Class probabilities given the count, by the parts of roots in its probability (..., roots)."""
     return q * np.real(roots.T @ (weights[..., None] / factors))
@@ -326,7 +321,8 @@ def set_posterior(
     angles, number = lattice.angles((q[order] * times) @ q[order].T, len(times))
     roots = np.exp(1j * np.vstack([angles, np.zeros(len(number))])).T
     factors = roots @ q[order] + TINY
-    phi = number * np.exp(np.log(factors) @ times) * lattice.turned(angles)
+    turned = np.exp(-1j * (lattice.first * angles).sum(axis=0))
+    phi = number * np.exp(np.log(factors) @ times) * turned
     transform = np.fft.fftn(weight.reshape(lattice.shape)).ravel()[lattice.kept]
     shares = phi * transform / lattice.size
     total = max(float(np.real(shares).sum()), 1e-300)
@@ -355,8 +351,8 @@ class _Lattice:
         if self.size > _MOST_POINTS:
             raise ValueError(_too_wide(len(order), n))
         self._steps = np.indices(self.shape).reshape(len(own), -1)
-        self._first = first[:, None]
-        counts = self._first + self._steps
+        self.first = first[:, None]
+        counts = self.first + self._steps
         self.counts = np.vstack([counts, n - counts.sum(axis=0)])
         inside = (self.counts >= low[order][:, None]) & (self.counts <= high[order][:, None])
         self.inside = inside.all(axis=0) & (counts <= last[:, None]).all(axis=0)
@@ -377,10 +373,6 @@ class _Lattice:
         if len(self.kept) * n_rows > _MOST_FACTORS:
             raise ValueError(_too_wide(len(all_t), self._n))
         return t[:, self.kept], np.where(here == opposite, 1.0, 2.0)[self.kept]
-
-    def turned(self, angles: Floats) -> Any:
-        """e^{−it·k} at the first point of the lattice."""
-        return np.exp(-1j * (self._first * angles).sum(axis=0))
 
     def covariance(self, phi: Array, weight: Floats) -> Floats:
         """Of the counts, with probabilities by φ at the angles and these weights."""
