@@ -118,11 +118,12 @@ class GroupingsLikelihood:
         gradient = self._design.gradient(residual)
         if not information:
             return Derivatives(value, gradient, None)
-        weights = self._observation.missing_weights(scores)
+        weights, gathering, V = self._observation.information(scores)
         none = np.zeros((1, 0, len(weights)))
         H = self._design.information(Information(weights[None, None], none))
-        sums = self._design.sums(self._observation.gathering(scores))
-        H = H + self._observation.cell_information(sums, scores)
+        if V is not None:
+            sums = self._design.sums(gathering)
+            H = H + sums.T @ V.solve(sums)
         return Derivatives(value, gradient, H)
 
     def bag_products(self, theta: Floats) -> Floats:

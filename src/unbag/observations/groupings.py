@@ -119,18 +119,14 @@ class GroupingsObservation:
             total, residual = total - joint + finest, residual - joint_slope + finest_slope
         return total, residual
 
-    def missing_weights(self, scores: Floats) -> Floats:
-        """Diagonal part p(1 − p) − w of the observed information: (n_rows,)."""
+    def information(self, scores: Floats) -> tuple[Floats, csr_array, Blocks | None]:
+        """Parts of the observed information H = Φᵀ diag(d) Φ + GᵀV⁻¹G with G = A W Φ: d, A W and V.
+
+        V is None if the labels of all rows are certain.
+        """
         p = expit(scores[0])
-        return p * (1.0 - p) - self._joint.tilted_variances(scores[0])
-
-    def gathering(self, scores: Floats) -> csr_array:
-        """A W, which sums over all cells: (n_cells, n_rows)."""
-        return self._joint.gathering(scores[0])
-
-    def cell_information(self, sums: Floats, scores: Floats) -> Floats:
-        """GᵀV⁻¹G for the sums G = A W Φ over all cells, in the order of `gathering`."""
-        return self._joint.information_of(sums, scores[0])
+        w, gathering, V = self._joint.information(scores[0])
+        return p * (1.0 - p) - w, gathering, V
 
 
 def _cells_of(bags: Bags) -> Cells:
@@ -234,41 +230,32 @@ class Margins:
             gradient[self._open] = expit(f[self._open]) - tilted.q + self._slope(tilted, widened)
         return value, gradient
 
-    def _of_open(self, f: Floats) -> tuple[float, _Tilted, _Blocks]:
+    def _of_open(self, f: Floats) -> tuple[float, _Tilted, Blocks]:
         """−log Pr of what is left to rows whose label is not certain, the tilts, and I + 2πV."""
         tilted = self._tilt(f)
         widened = self._blocks(2 * pi * tilted.w, 1 + 2 * pi * self._S)
         return tilted.value + 0.5 * widened.log_determinant, tilted, widened
 
-    def tilted_variances(self, f: Floats) -> Floats:
-        """Variance q(1 − q) of every label, tilted so that all counts are met; 0 if certain."""
-        found = np.zeros(self._n_rows)
-        if self._cells:
-            found[self._open] = self._tilt(f[self._open]).w
-        return found
+    def information(self, f: Floats) -> tuple[Floats, csr_array, Blocks | None]:
+        """Variances w of labels, tilted so that all counts are met, A W of all rows, and V.
 
-    def gathering(self, f: Floats) -> csr_array:
-        """A diag(w) of all rows, without those whose label is certain: (n_cells, n_rows)."""
+        The variance is 0 for labels that are certain.
+        """
+        w, shape = np.zeros(self._n_rows), (len(self._counts), self._n_rows)
         if not self._cells:
-            return csr_array((0, self._n_rows))
-        found = self._A.multiply(self._tilt(f[self._open]).w).tocoo()
-        entries = (found.data, (found.row, self._open[found.col]))
-        return csr_array(entries, shape=(len(self._counts), self._n_rows))
+            return w, csr_array(shape), None
+        w[self._open] = own = self._tilt(f[self._open]).w
+        found = self._A.multiply(own).tocoo()
+        gathering = csr_array((found.data, (found.row, self._open[found.col])), shape=shape)
+        return w, gathering, self._blocks(own, self._S)
 
-    def information_of(self, sums: Floats, f: Floats) -> Floats:
-        """GᵀV⁻¹G, for G the sums over all cells of w times columns."""
-        if not self._cells:
-            return np.zeros((sums.shape[1],) * 2)
-        V = self._blocks(self._tilt(f[self._open]).w, self._S)
-        return sums.T @ V.solve(sums)
-
-    def _slope(self, tilted: _Tilted, widened: _Blocks) -> Floats:
+    def _slope(self, tilted: _Tilted, widened: Blocks) -> Floats:
         """Gradient of ½ log det(I + 2πV), with the tilts moving along."""
         c = pi * self._leverage(widened) * tilted.w * (1 - 2 * tilted.q)
         moved = self._blocks(tilted.w, self._S).solve(self._A @ c)
         return c - tilted.w * (self._A.T @ moved)
 
-    def _leverage(self, blocks: _Blocks) -> Floats:
+    def _leverage(self, blocks: Blocks) -> Floats:
         """ℓ_j = a_jᵀB⁻¹a_j of every row."""
         diagonal, across, inner = blocks.inverse()
         first, *others = self._cells
@@ -313,13 +300,13 @@ class Margins:
         dual += theta @ (0.5 * self._S * theta - self._counts)
         return _Tilted(float(dual), theta, np.where(score > 0, largest, other), largest * other)
 
-    def _blocks(self, w: Floats, diagonal: Floats) -> _Blocks:
+    def _blocks(self, w: Floats, diagonal: Floats) -> Blocks:
         """A diag(w) Aᵀ + diag(diagonal)."""
         n = self._split
         first, others = self._A[:n], self._A[n:]
         weighed = csr_array(others.multiply(w)).T
         table = (others @ weighed).toarray() + np.diag(diagonal[n:])
-        return _Blocks(first @ w + diagonal[:n], (first @ weighed).toarray(), table)
+        return Blocks(first @ w + diagonal[:n], (first @ weighed).toarray(), table)
 
     def _check_possible(self, exact: Bools) -> None:
         """Refuse exact counts that contradict each other."""
@@ -340,7 +327,7 @@ class _Tilted(NamedTuple):
     w: Floats
 
 
-class _Blocks:
+class Blocks:
     """A symmetric matrix [[diag d, M], [Mᵀ, R]], positive definite, by its Schur complement."""
 
     def __init__(self, d: Floats, M: Floats, R: Floats) -> None:
@@ -351,9 +338,11 @@ class _Blocks:
 
     @property
     def log_determinant(self) -> float:
+        """Logarithm of the determinant."""
         return float(np.log(self._d).sum() + 2 * np.log(np.diag(self._root)).sum())
 
     def solve(self, r: Floats) -> Floats:
+        """The inverse times r."""
         first, rest = r[: self._n], r[self._n :]
         inner = self._solve_inner(rest - self._scaled.T @ first)
         return np.concatenate([(first.T / self._d).T - self._scaled @ inner, inner])

@@ -69,24 +69,19 @@ class TrainingRows(Protocol):
     @property
     def n_instances(self) -> int:
         """Number of rows, counted by their multiplicities."""
-        ...
 
     @property
     def is_sparse(self) -> bool:
         """Whether numbers are a sparse matrix."""
-        ...
 
     def moments(self, places: Ints) -> Moments:
         """Moments of some columns of numbers."""
-        ...
 
     def sum_of_squares(self) -> float:
         """Sum of the squares of all entries of a sparse matrix."""
-        ...
 
     def instances(self, positions: Ints) -> EncodedRows:
         """Some instances, by their positions in rising order; a row stands for one or several."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
