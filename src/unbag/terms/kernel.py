@@ -44,7 +44,11 @@ class KernelTerm(Term):
     prior_sd = KERNEL_PRIOR_SD
 
     def __init__(
-        self, numbers: list[NumberTerm], categories: list[str], n_landmarks: int, random_state: Any
+        self,
+        numbers: list[NumberTerm],
+        categories: list[str],
+        n_landmarks: int,
+        random_state: Any,
     ) -> None:
         self.name = "kernel"
         self.columns = [name for term in numbers for name in term.columns] + categories
