@@ -43,7 +43,7 @@ from unbag import LLPBoostingClassifier, LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.tables import make_classifier
 from unbag.tables.persistence import _build, _serialise
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm
 from unbag.terms.kernel import KernelTerm
 
 LIMIT = 3 << 30  # bytes of memory that a process may have
@@ -72,7 +72,7 @@ ODD_LINES += [
 CLASSES = ["builtins.list", "builtins.dict", "builtins.str", "builtins.int", "numpy.ndarray"]
 CLASSES += ["numpy.float32", "numpy.int64", "numpy.object_", "os.system", "builtins.eval"]
 CLASSES += ["sklearn.feature_extraction.text.CountVectorizer", "sklearn.pipeline.Pipeline"]
-CLASSES += ["unbag.models.mixed.LLPClassifier", "unbag.terms.numbers.NumberTerm"]
+CLASSES += ["unbag.models.mixed.LLPClassifier", "unbag.terms.columns.NumberTerm"]
 
 
 # --- sound files ----------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from unbag import LLPClassifier, bag_target, check_bag_target
-from unbag.bags.count_sets import expected_shares, read_cells, read_set
+from unbag.bags.bag_table import read_cells, read_set
+from unbag.bags.count_sets import expected_shares
 
 BAG = [1] * 20 + [2] * 4
 

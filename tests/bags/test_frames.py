@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unbag import bag_target, check_bag_target
+from unbag.bags.bag_table import InconsistencyError
 from unbag.bags.frames import bags_from_frame
-from unbag.bags.inconsistencies import InconsistencyError
 from unbag.bags.joining import JoinError
 
 MAY_1, MAY_2 = dt.date(2024, 5, 1), dt.date(2024, 5, 2)

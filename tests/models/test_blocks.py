@@ -7,10 +7,9 @@ from unbag.models import blocks
 from unbag.models.blocks import BlockLikelihood
 from unbag.models.newton import DesignLikelihood
 from unbag.observations.information import CountObservation
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm
 from unbag.terms.design import Design
 from unbag.terms.encoding import EncodedRows
-from unbag.terms.numbers import NumberTerm
 
 SIZES = np.array([3, 2, 40, 7, 9, 12, 30, 5, 5, 22])
 BAG, N = np.repeat(np.arange(len(SIZES)), SIZES), int(SIZES.sum())

@@ -106,10 +106,11 @@ def test_held_out_bags_have_no_influence():
     bags = check_bag_target(TWO.y)
     included = np.arange(bags.n_bags)[None] % 3 > 0
     out = ~included[0][bags.index]
-    begin = BinnedRows(TWO.X, [], SETTINGS).without(out)
+    binned = BinnedRows(TWO.X, [], SETTINGS)
+    parts = binned.split(out)
     found = []
     for y in (TWO.y, bag_target(TWO.y["bag"], np.where(out, 1.0, TWO.y["proportion"]))):
-        changed, booster = check_bag_target(y), begin(1, 4)
+        changed, booster = check_bag_target(y), binned.booster(1, 4, parts)
         task = pose(changed, included)
         # at the class prior of the bags that are learned from
         task.start = task.start - task.objective.offsets[:, :, None]

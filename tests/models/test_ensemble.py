@@ -16,7 +16,7 @@ from unbag._optional import install_command
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.ensemble import likelihood_weights
-from unbag.models.objective import BagObjective
+from unbag.observations.count_likelihood import BagObjective
 from unbag.tables.persistence import save_model
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=20, n_features=3, random_state=0)

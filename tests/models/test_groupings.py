@@ -7,11 +7,11 @@ from scipy.special import expit
 
 from unbag import LLPClassifier, bag_target, multi_grouping_target
 from unbag.bags.groupings import check_groupings_target
-from unbag.models.groupings_likelihood import GroupingsLikelihood
+from unbag.models.likelihoods import GroupingsLikelihood
 from unbag.observations.groupings import GroupingsObservation
+from unbag.terms.columns import NumberTerm
 from unbag.terms.design import Design
 from unbag.terms.encoding import TableEncoder
-from unbag.terms.numbers import NumberTerm
 
 SLOPES = np.array([1.0, -0.5])
 # next to no prior

@@ -10,9 +10,9 @@ from unbag.models import mixed
 from unbag.models.many_columns import lanczos
 from unbag.models.newton import DesignLikelihood
 from unbag.observations.information import CountObservation
+from unbag.terms.columns import NumberTerm
 from unbag.terms.design import Design
 from unbag.terms.encoding import TableEncoder
-from unbag.terms.numbers import NumberTerm
 
 
 def test_functions_of_a_matrix_times_vectors():

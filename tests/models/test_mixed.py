@@ -12,13 +12,13 @@ from sklearn.metrics import log_loss, roc_auc_score
 from unbag import LLPClassifier, bag_target, check_bag_target, multi_grouping_target
 from unbag.datasets import make_gaussian_bags
 from unbag.defaults import PRIOR_WEIGHT
-from unbag.models.class_prior import UniformPrior
+from unbag.models.likelihoods import UniformPrior
 from unbag.models.newton import DesignLikelihood, maximise
 from unbag.models.variances import VarianceComponents
 from unbag.observations.information import CountObservation
+from unbag.terms.columns import NumberTerm
 from unbag.terms.design import Design
 from unbag.terms.encoding import EncodedRows
-from unbag.terms.numbers import NumberTerm
 
 
 def make_problem(X, y):

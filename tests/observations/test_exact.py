@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from unbag.observations.exact import weighed_counts
+from unbag.observations.bag_losses import weighed_counts
 
 
 def count_probabilities(p):

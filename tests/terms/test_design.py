@@ -5,11 +5,10 @@ from scipy.sparse import csr_array
 
 from unbag.observations.information import Information
 from unbag.terms import design as blocks
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm
 from unbag.terms.design import Design
 from unbag.terms.device import DeviceDesign
 from unbag.terms.encoding import TableEncoder
-from unbag.terms.numbers import NumberTerm
 
 SIZES = np.array([3, 1, 40, 7, 9])
 N = int(SIZES.sum())

@@ -4,12 +4,10 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm, SparseTerm
 from unbag.terms.encoding import Moments, TableEncoder
 from unbag.terms.kernel import KernelTerm
 from unbag.terms.make import make_terms
-from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
 
 
 def encode(table, other=None):

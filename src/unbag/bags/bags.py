@@ -20,7 +20,7 @@ from unbag._checks import check_choice
 from unbag._text import quoted
 from unbag.bags.count_sets import CountWeights
 from unbag.bags.labels import check_labels, fields_of
-from unbag.bags.shares import one_row_each, read_known, read_limits, read_multiplicity
+from unbag.bags.shares import check_multiplicity, one_row_each, read_known
 
 # What `check_bag_target` can be asked to accept beyond known counts of single rows.
 ANYTHING = ("multiplicity", "sets")
@@ -95,7 +95,7 @@ class Bags:
         if self.limits is None:
             return np.zeros(self.n_bags, dtype=bool)
         wide = self.limits[..., 0] < self.limits[..., 1]
-        return np.atleast_1d(wide.reshape(self.n_bags, -1).any(axis=1))
+        return np.asarray(wide.reshape(self.n_bags, -1).any(axis=1))
 
     @property
     def n_bags(self) -> int:
@@ -126,11 +126,10 @@ class Bags:
     def class_shares(self) -> Floats:
         """Share of each class among all instances; with noise, that to be expected in [0, 1]."""
         shares = self.sizes @ self.proportions / self.sizes.sum()
-        return expected_shares_of(shares, self.class_share_deviations)
+        return expected_shares_of(shares, self._class_share_deviations)
 
     @property
-    def class_share_deviations(self) -> Floats:
-        """Standard deviation of the noise in the share of each class among all instances."""
+    def _class_share_deviations(self) -> Floats:
         if self.noise is None:
             return np.zeros(self.n_classes)
         variances = np.diagonal(self.noise, axis1=1, axis2=2)
@@ -138,7 +137,7 @@ class Bags:
 
     def warn_of_noise(self) -> None:
         """Warn if the share of a class in all bags together could as well be zero."""
-        shares, deviations = self.class_shares, self.class_share_deviations
+        shares, deviations = self.class_shares, self._class_share_deviations
         if (deviations > shares).any():
             rarest = int(np.argmax(deviations / shares))
             warnings.warn(
@@ -232,9 +231,7 @@ class Bags:
         return replace(self, index=self.index[order], multiplicity=times)
 
     def divide(self, part: Ints) -> tuple[Bags, Ints]:
-        """Cut bags where their rows have different part numbers.
-
-        Every piece keeps the proportions of its bag, which is right for labelled rows only.
+        """Cut bags where their rows have different part numbers, which is right for labelled rows only.
 
         Parameters
         ----------
@@ -257,12 +254,12 @@ class Bags:
     def with_labelled_rows_apart(self) -> tuple[Bags, Ints]:
         """Make every labelled row a bag of its own."""
         rows = np.arange(self.n_instances)
-        if not self.labelled.any():
-            first = np.empty(self.n_bags, dtype=np.intp)
-            # of what is written to one place, the last stays
-            first[self.index[::-1]] = rows[::-1]
-            return self, first
-        return self.divide(np.where(self.labelled[self.index], rows, 0))
+        if self.labelled.any():
+            return self.divide(np.where(self.labelled[self.index], rows, 0))
+        first = np.empty(self.n_bags, dtype=np.intp)
+        # of what is written to one place, the last stays
+        first[self.index[::-1]] = rows[::-1]
+        return self, first
 
     def take(self, bags: NDArray[Any]) -> tuple[Bags, Ints]:
         """Keep some whole bags.
@@ -277,7 +274,7 @@ class Bags:
         kept : Bags
             These bags.
         rows : ndarray of int
-            The rows that are left.
+            Their rows.
         """
         chosen = np.arange(self.n_bags)[bags]
         if len(np.unique(chosen)) < len(chosen):
@@ -355,7 +352,9 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     y = one_target(y)
     names = fields_of(y)
     if not names:
-        return _bags_from_labels(y)
+        classes, index = check_labels(y)
+        pure, labelled = np.eye(len(classes)), np.ones(len(classes), dtype=bool)
+        return Bags(index, classes, np.bincount(index), pure, classes, labelled)
     missing = [name for name in ("bag", "proportion", "size") if name not in names]
     if missing and all(y.dtype[name].names for name in names):
         raise ValueError(
@@ -367,15 +366,17 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"The target must have one dimension and some rows, not shape {y.shape}.")
     each, _, codes = one_row_each(y)
-    times = read_multiplicity(y)
-    if times is not None and "multiplicity" not in accept:
-        raise ValueError(_NO_MULTIPLICITY)
+    times = limits = None
+    if "multiplicity" in names:
+        if "multiplicity" not in accept:
+            raise ValueError(_NO_MULTIPLICITY)
+        times = check_multiplicity(y["multiplicity"], len(y))
     sizes = _sizes(codes, times)
     bags, single = bags_of_each(each, codes, sizes)
-    limits = read_limits(each)
-    if limits is not None:
+    if "low" in names and (each["low"] != each["high"]).any():
         if "sets" not in accept:
             raise ValueError(_NO_SETS)
+        limits = np.stack([each["low"], each["high"]], axis=-1)
         single &= (limits[..., 0] == limits[..., 1]).reshape(len(each), -1).all(axis=1)
     bags = replace(bags, multiplicity=times, limits=limits)
     return gather_labelled_rows(bags, single) if single.any() else bags
@@ -384,17 +385,9 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
 def bags_of_each(each: Any, index: Ints, sizes: NDArray[np.int64]) -> tuple[Bags, Bools]:
     """Bags by one row of a target for each, and which of them are a row of known label."""
     proportions, noise, single = read_known(each, sizes)
-    bags = Bags(
-        index=index,
-        ids=each["bag"],
-        sizes=sizes,
-        proportions=proportions,
-        classes=np.arange(proportions.shape[1]),
-        labelled=np.zeros(len(each), dtype=bool),
-        noise=noise,
-        names=(each.dtype.metadata or {}).get(CLASS_NAMES),
-    )
-    return bags, single
+    classes, names = np.arange(proportions.shape[1]), (each.dtype.metadata or {}).get(CLASS_NAMES)
+    labelled = np.zeros(len(each), dtype=bool)
+    return Bags(index, each["bag"], sizes, proportions, classes, labelled, noise, names), single
 
 
 def one_target(y: Any) -> Any:
@@ -407,18 +400,6 @@ def one_target(y: Any) -> Any:
             "unbag.multi_grouping_target."
         )
     return np.asarray(y) if isinstance(y, list) else y
-
-
-def _bags_from_labels(y: Any) -> Bags:
-    classes, index = check_labels(y)
-    return Bags(
-        index=index,
-        ids=classes,
-        sizes=np.bincount(index),
-        proportions=np.eye(len(classes)),
-        classes=classes,
-        labelled=np.ones(len(classes), dtype=bool),
-    )
 
 
 def gather_labelled_rows(bags: Bags, single: Bools) -> Bags:

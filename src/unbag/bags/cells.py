@@ -9,8 +9,7 @@ the interquartile range: bins are narrow where values are many, and few values a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -72,8 +71,15 @@ def collect_cells(
         raise ValueError(f"bins must be at least 2, not {bins!r}.")
     if max_cells < 1:
         raise ValueError(f"max_cells must be at least 1, not {max_cells!r}.")
-    with _engine_errors(rows):
+    try:
         return _collect(rows, list(keys), bins, max_cells)
+    except (NotImplementedError, AttributeError) as error:
+        engine = getattr(rows.implementation, "value", None) or str(rows.implementation)
+        raise ValueError(
+            f"{engine} lacks what grouping needs ({' '.join(str(error).split())[:120]}): group by a "
+            "query of your own, with the number of rows of each group, and give its column as "
+            "multiplicity."
+        ) from error
 
 
 def _collect(
@@ -85,7 +91,10 @@ def _collect(
     free = {name: kind for name, kind in schema.items() if name not in keys}
     days = [name for name, kind in free.items() if isinstance(kind, nw.Datetime)]
     numeric = [name for name, kind in free.items() if kind.is_numeric()]
-    read = [*(nw.col(name).dt.truncate("1d") for name in days), *map(_finite, numeric)]
+    # numbers in double precision, null where they are not finite
+    floats = {name: nw.col(name).cast(nw.Float64()) for name in numeric}
+    read = [nw.col(name).dt.truncate("1d") for name in days]
+    read += [nw.when(v.is_finite()).then(v).alias(name) for name, v in floats.items()]
     rows = rows.with_columns(*read) if read else rows
     n_rows = int(_fetch(rows.select(nw.len().alias(count)))[count][0])
     if not n_rows:
@@ -105,10 +114,14 @@ def _collect(
 
     n_bags = n_kept = n_cells = 0
     if n_rows > max_cells:
-        bags = _bags_by_hash(rows, keys, count)
+        bags = _fetch(rows.select(_key(keys)).group_by("key").agg(nw.len().alias(count)))
+        bags = bags.filter(~nw.col("key").is_null())
+        texts = map(str, bags["key"].to_list())
+        bags = bags[np.argsort([sha256(text.encode()).hexdigest() for text in texts]).tolist()]
         sizes, n_bags = bags[count].to_numpy(), len(bags)
         n_pilot = int(np.searchsorted(np.cumsum(sizes), _PILOT)) + 1
-        pilot = _of_bags(rows, bags[:n_pilot], keys)
+        names_of_bags = bags["key"].to_list()
+        pilot = rows.filter(_key(keys).is_in(names_of_bags[:n_pilot]))
         for bins in _BINS if bins is None else (bins,):  # noqa: B020
             found = int(_fetch(grouped(pilot, bins).select(nw.len().alias(count)))[count][0])
             n_cells = round(found * n_bags / min(n_pilot, n_bags))
@@ -116,7 +129,7 @@ def _collect(
                 break
         n_kept = min(n_bags, max(2, int(n_bags * max_cells / max(n_cells, 1))))
         if n_kept < n_bags:
-            rows = _of_bags(rows, bags[:n_kept], keys)
+            rows = rows.filter(_key(keys).is_in(names_of_bags[:n_kept]))
     n_bins = _BINS[0] if bins is None else bins
     frame = _fetch(grouped(rows, n_bins)).sort(*names)
     summary = (
@@ -160,25 +173,6 @@ def _place_bins(rows: nw.LazyFrame[Any], name: str, count: str) -> _Numbers:
     return _Numbers(name, median, upper - lower or sd or 1.0, n_values)
 
 
-def _finite(name: str) -> nw.Expr:
-    """A column of numbers in double precision, null where it is not finite."""
-    values = nw.col(name).cast(nw.Float64())
-    return nw.when(values.is_finite()).then(values).alias(name)
-
-
-def _bags_by_hash(rows: nw.LazyFrame[Any], keys: list[str], count: str) -> nw.DataFrame[Any]:
-    """Keys of all bags and their numbers of rows, in the order of a hash of the keys."""
-    bags = _fetch(rows.select(_key(keys)).group_by("key").agg(nw.len().alias(count)))
-    bags = bags.filter(~nw.col("key").is_null())
-    texts = map(str, bags["key"].to_list())
-    return bags[np.argsort([sha256(text.encode()).hexdigest() for text in texts]).tolist()]
-
-
-def _of_bags(rows: nw.LazyFrame[Any], bags: nw.DataFrame[Any], keys: list[str]) -> Any:
-    """Rows of some bags."""
-    return rows.filter(_key(keys).is_in(bags["key"].to_list()))
-
-
 def _key(keys: list[str]) -> nw.Expr:
     """One column that names the bag."""
     if len(keys) == 1:
@@ -197,17 +191,3 @@ def _new_name(name: str, taken: Sequence[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-@contextmanager
-def _engine_errors(rows: nw.LazyFrame[Any]) -> Iterator[None]:
-    """Name the engine, and what to do without it, where it lacks what grouping needs."""
-    try:
-        yield
-    except (NotImplementedError, AttributeError) as error:
-        engine = getattr(rows.implementation, "value", None) or str(rows.implementation)
-        raise ValueError(
-            f"{engine} lacks what grouping needs ({' '.join(str(error).split())[:120]}): group by a "
-            "query of your own, with the number of rows of each group, and give its column as "
-            "multiplicity."
-        ) from error

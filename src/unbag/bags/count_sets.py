@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from typing import Any
 
 import numpy as np
 from scipy.special import betainc, logsumexp
 
 from unbag._arrays import Floats
-from unbag._text import listing
-from unbag.bags.joining import JoinError
 from unbag.bags.shares import refuse
 
 # Shares among which the distribution over bags is estimated, and rounds of doing so.
 _GRID = (np.arange(60) + 0.5) / 60
 _ROUNDS = 60
-
-# Share of the counts beyond which other totals are advised.
-_NEARLY_ALL = 0.9
-
-_TEXT = re.compile(
-    r"\s*(?:(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\d+)|(?P<least>\d+)\s*\+"
-    r"|(?P<low>\d+)\s*(?:-|–|to|\.\.)\s*(?P<high>\d+))\s*",
-    re.IGNORECASE,
-)
-_HIDDEN = {"*", "suppressed", "unknown", "hidden", "masked", "withheld"}
-_MISSING = {"", "na", "n/a", "nan", "null"}
 
 
 def check_sets(
@@ -47,13 +32,8 @@ def check_sets(
         raise ValueError("With noise, counts can be known as sets of two classes only.")
     low = np.ceil(np.where(np.isnan(low), np.fmin(0.0, high), low) - 1e-6)
     high = np.floor(np.where(np.isnan(high), np.fmax(n, low), high) + 1e-6)
-    refuse(
-        low > high,
-        ids,
-        "The set of counts of bag {} is empty: it reaches from {:g} to {:g}.",
-        low,
-        high,
-    )
+    empty = "The set of counts of bag {} is empty: it reaches from {:g} to {:g}."
+    refuse(low > high, ids, empty, low, high)
     if low.ndim == 2:
         # what is not of the other classes is of this one
         others = low.sum(axis=1, keepdims=True) - low, high.sum(axis=1, keepdims=True) - high
@@ -82,22 +62,17 @@ def check_sets(
 def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
     """E[K_b | low ≤ K_b ≤ high]/n_b, given how shares vary over all bags; about, for several classes."""
     if low.ndim == 2:
-        return _expected_class_shares(low, high, np.asarray(sizes, dtype=float))
+        # as near to the shares of all bags as sets allow
+        n, found = np.asarray(sizes, dtype=float), np.full_like(low, 1.0 / low.shape[1])
+        for _ in range(_ROUNDS):
+            overall = np.maximum(n @ found / n.sum(), 1e-9)
+            found = nearest_counts(n[:, None] * overall, low, high, n) / n[:, None]
+        return found
     weights, (a, b, n), kind = _share_distribution(low, high, sizes)
     inside = _tail(a, n) - _tail(b + 1.0, n) + 1e-300
     means = n * _GRID * (_tail(a - 1.0, n - 1.0) - _tail(b, n - 1.0))
     expected = (means @ weights) / (inside @ weights)
     return np.where(low == high, low, np.clip(expected[kind], low, high)) / sizes
-
-
-def _expected_class_shares(low: Floats, high: Floats, sizes: Floats) -> Floats:
-    """Shares of classes in each bag that are as near to those of all bags as its sets allow."""
-    found = np.full_like(low, 1.0 / low.shape[1])
-    for _ in range(_ROUNDS):
-        overall = np.maximum(sizes @ found / sizes.sum(), 1e-9)
-        counts = nearest_counts(sizes[:, None] * overall, low, high, sizes)
-        found = counts / sizes[:, None]
-    return found
 
 
 def nearest_counts(expected: Floats, low: Floats, high: Floats, n: Any) -> Floats:
@@ -169,70 +144,3 @@ def _tail(k: Floats, n: Floats) -> Floats:
     inner = np.clip(k, 1.0, np.maximum(n, 1.0))
     tail = betainc(inner, np.maximum(n - inner + 1.0, 1e-300), _GRID)
     return np.where(k <= 0, 1.0, np.where(k > n, 0.0, tail))
-
-
-def read_set(text: Any, hidden: tuple[float, float] | None = None) -> tuple[float, float] | None:
-    """Limits that a cell such as "<10" or "*" names, NaN for none; None if it names no set.
-
-    Examples
-    --------
-    >>> from unbag.bags.count_sets import read_set
-    >>> read_set("<10"), read_set("10 - 19"), read_set("≥1"), read_set("*", (1, 9))
-    ((nan, 9.0), (10.0, 19.0), (1.0, nan), (1, 9))
-    """
-    if not isinstance(text, str):
-        return None
-    if text.strip().casefold() in _HIDDEN:
-        return (np.nan, np.nan) if hidden is None else hidden
-    found = _TEXT.fullmatch(text)
-    if found is None:
-        return None
-    if found["low"]:
-        return float(found["low"]), float(found["high"])
-    sign, limit = found["sign"] or "≥", float(found["limit"] or found["least"])
-    if "<" in sign or sign == "≤":
-        return np.nan, limit - (sign == "<")
-    return limit + (sign == ">"), np.nan
-
-
-def is_missing(text: Any) -> bool:
-    """Whether a cell of text stands for a missing value."""
-    return isinstance(text, str) and text.strip().casefold() in _MISSING
-
-
-def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats, list[str]]:
-    """Limits (n_cells, 2) of the counts of a column, and what its cells that name sets say.
-
-    ``hidden`` says what is meant by nothing, "*" and the like.
-    """
-    range_ = None if hidden is None else read_set(hidden)
-    if hidden is not None and range_ is None:
-        raise ValueError(
-            f"hidden must be a set of counts such as '1-9' or 'unknown', not {hidden!r}."
-        )
-    found, kinds = np.empty((len(values), 2)), Counter[str]()
-    for row, value in enumerate(values):
-        missing = value is None or value != value or is_missing(value)
-        limits = range_ if missing else read_set(value, range_)
-        if limits is not None:
-            kinds["missing" if missing else repr(value.strip())] += 1
-            found[row] = limits
-            continue
-        try:
-            found[row] = float(value)
-        except (TypeError, ValueError):
-            found[row] = np.nan
-        if not np.isfinite(found[row]).all():
-            raise JoinError(
-                "Column {column!r} of the {bags} must hold counts, or sets of them such as '<10'; row "
-                "{row} holds {value!r}; {hidden}.",
-                {"column": name, "row": row + 1, "value": value if isinstance(value, str) else ""},
-            )
-    if not kinds:
-        return found, []
-    shown = listing([f"{kind} ({n:,})" for kind, n in kinds.most_common()])
-    n_sets = sum(kinds.values())
-    note = f"{n_sets:,} of {len(values):,} counts in {name!r} are sets: {shown}; they are fitted as such."
-    if n_sets > _NEARLY_ALL * len(values):
-        note += " Exact totals of larger groups, where there are any, say more."
-    return found, [note]

@@ -22,18 +22,19 @@ from numpy.typing import NDArray
 from unbag._arrays import Floats
 from unbag._checks import check_choice
 from unbag._text import counted, listing, plural, quoted
-from unbag.bags.bag_numbers import BagNumbers, read_numbers
-from unbag.bags.cells import MOST_CELLS, FetchedCells, collect_cells
-from unbag.bags.inconsistencies import (
+from unbag.bags.bag_table import (
+    BagNumbers,
     Inconsistency,
     InconsistencyError,
     check_counts,
     check_matched,
     check_reported_proportions,
     check_sizes_hold_rows,
+    read_class_numbers,
+    read_numbers,
 )
+from unbag.bags.cells import MOST_CELLS, FetchedCells, collect_cells
 from unbag.bags.joining import WORDS, JoinError, Match, check_ignore, match_bags
-from unbag.bags.labels import read_class_numbers
 from unbag.bags.shares import check_multiplicity, exact_bags
 from unbag.bags.targets import make_target, read_labels
 
@@ -165,12 +166,10 @@ class MatchedTables:
             name, reported = self.size
             yield lambda: check_sizes_hold_rows(reported, match, name)
         exact = exact_bags(deviation, len(self.values))
-        if self.limits is not None:
-            yield lambda: None
-        elif self.are_counts:
-            yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
-        else:
+        if not self.are_counts:
             yield lambda: check_reported_proportions(self.values, match, self.columns, exact)
+        elif self.limits is None:
+            yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
 
     @property
     def sizes(self) -> Floats:
@@ -181,27 +180,22 @@ class MatchedTables:
 
     def notes(self) -> list[str]:
         """What a reader should know about how the tables were joined; tables in braces."""
-        n_sampled = int((self.sizes > self.match.sizes).sum())
-        sampled = (
-            f"{counted(n_sampled, 'bag')} {plural(n_sampled, 'has', 'have')} fewer rows in the "
-            "{instances} than the size says: they are taken for random samples with the shares of "
-            "their bags."
-        )
-        left_out = self.match.only_in_instances
+        notes = self.match.notes()
+        n = int((self.sizes > self.match.sizes).sum())
+        if n:
+            notes.append(
+                f"{counted(n, 'bag')} {plural(n, 'has', 'have')} fewer rows in the {{instances}} than "
+                "the size says: they are taken for random samples with the shares of their bags."
+            )
+        n = len(self.match.only_in_instances)
         # a table of counts per bag often has no row where the count is 0
-        selected = left_out and self.are_counts and bool((self.values > 0).all())
-        zero = (
-            f"{counted(len(left_out), 'bag')} without a row in the {{bags}} {plural(len(left_out), 'is', 'are')} "
-            "left out, and no count there is 0: if bags with a count of 0 are not listed, this selects rows "
-            "by their outcome; give such bags a row with a count of 0."
-        )
-        return [
-            *self.match.notes(),
-            *([sampled] if n_sampled else []),
-            *([zero] if selected else []),
-            *self.cells,
-            *([] if self.fetched is None else self.fetched.notes),
-        ]
+        if n and self.are_counts and (self.values > 0).all():
+            notes.append(
+                f"{counted(n, 'bag')} without a row in the {{bags}} {plural(n, 'is', 'are')} left out, "
+                "and no count there is 0: if bags with a count of 0 are not listed, this selects rows "
+                "by their outcome; give such bags a row with a count of 0."
+            )
+        return [*notes, *self.cells, *([] if self.fetched is None else self.fetched.notes)]
 
     def warn(self) -> None:
         """Warn of it, for a function that users call."""
@@ -283,8 +277,10 @@ def match_tables(
     """Read both tables and match their keys, without checking whether they agree."""
     if (proportion is None) == (positives is None):
         raise ValueError("Give either proportion or positives, and not both.")
-    lazy, fetched = _as_lazy(instances), None
-    if lazy is not None:
+    lazy, fetched = None, None
+    with suppress(ValueError):
+        lazy = nw.from_native(instances, pass_through=True)
+    if isinstance(lazy, nw.LazyFrame):
         if multiplicity is not None:
             raise ValueError(
                 "multiplicity is for rows in memory; those of lazy frames are counted."
@@ -322,10 +318,13 @@ def match_tables(
     if multiplicity is not None:
         times = check_multiplicity(read_numbers(instance_table, multiplicity), len(instance_table))
         times = times if match.rows is None else times[match.rows]
-        sizes = np.bincount(match.codes, times, len(match.ids)).astype(np.int64)
-        match = match._replace(sizes=sizes)
-    if match.several and _has_equal_rows(bag_table):
-        raise match.repeated_error("")
+        sizes = np.bincount(match.codes, times, len(match.ids))
+        match = match._replace(sizes=sizes.astype(np.int64))
+    if match.several:
+        # a row that stands there twice is a copy, and hardly a part of a bag
+        whole = list(zip(*(bag_table[name].to_list() for name in bag_table.columns), strict=True))
+        if len(set(map(repr, whole))) < len(whole):
+            raise match.repeated_error("")
     reported = BagNumbers(bag_table, match, percent)
     limits, cells = reported.limits(columns, hidden) if are_counts else (None, ())
     if limits is not None:
@@ -338,7 +337,7 @@ def match_tables(
     elif noise is not None:
         if match.several:
             raise match.repeated_error("")
-        deviation = np.full(values.shape, reported.number(noise), dtype=float)
+        deviation = np.full(values.shape, noise / 100 if percent else noise, dtype=float)
     return MatchedTables(
         instance_table.drop(*taken),
         match,
@@ -356,12 +355,6 @@ def match_tables(
     )
 
 
-def _has_equal_rows(table: nw.DataFrame[Any]) -> bool:
-    """Whether a row stands there twice, as a copy does and a part of a bag hardly."""
-    rows = list(zip(*(table[name].to_list() for name in table.columns), strict=True))
-    return len(set(map(repr, rows))) < len(rows)
-
-
 def _check_not_swapped(
     instance_table: nw.DataFrame[Any],
     bag_table: nw.DataFrame[Any],
@@ -369,9 +362,8 @@ def _check_not_swapped(
     columns: list[str],
 ) -> None:
     """Recognise tables that were given in the wrong order."""
-    here, there = instance_table.columns, bag_table.columns
-    absent = [name for name in columns if name not in there]
-    if not absent or not {*columns, *keys} <= {name for name in here if isinstance(name, str)}:
+    absent = [name for name in columns if name not in bag_table.columns]
+    if not absent or not {*columns, *keys} <= set(instance_table.columns):
         return
     if len(instance_table.select(keys).unique()) == len(instance_table) > 1:
         raise JoinError(
@@ -379,14 +371,6 @@ def _check_not_swapped(
             "one row for each bag; {swap}.",
             {"column": absent[0]},
         )
-
-
-def _as_lazy(data: Any) -> nw.LazyFrame[Any] | None:
-    """Give a table that lives in an engine as narwhals has it, None for others."""
-    with suppress(ValueError):
-        found = nw.from_native(data, pass_through=True)
-        return found if isinstance(found, nw.LazyFrame) else None
-    return None
 
 
 def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame[Any]:

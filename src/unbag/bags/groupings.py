@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags, check_bag_target, expected_shares_of, one_target
 from unbag.bags.joining import JoinError
-from unbag.bags.labels import fields_of
-from unbag.bags.rows import row_type
+from unbag.bags.labels import fields_of, row_type
 
 # Totals of exact counts agree up to rounding.
 _SAME_TOTAL = 1e-6
@@ -115,13 +114,20 @@ def check_groupings_target(y: Any) -> Groupings:
     y = one_target(y)
     names = grouping_names(y)
     read = [_read(y, None)] if names is None else [_read(y[name], name) for name in names]
-    groupings = Groupings(
-        names=names or ("bag",),
-        bags=tuple(bags.with_labelled_rows_apart()[0] for bags in read),
-        classes=read[0].classes,
-    )
-    if names is not None:
-        _check_totals(groupings)
+    pieces = tuple(bags.with_labelled_rows_apart()[0] for bags in read)
+    groupings = Groupings(names or ("bag",), pieces, read[0].classes)
+    exact = [
+        pair for pair in zip(groupings.names, pieces, strict=True) if not _total_variance(pair[1])
+    ]
+    totals = {name: float(bags.counts[:, 1].sum()) for name, bags in exact}
+    for name, total in totals.items():
+        first, expected = next(iter(totals.items()))
+        if abs(total - expected) > _SAME_TOTAL * max(1.0, expected):
+            raise JoinError(
+                "By {first!r} there are {expected:g} positives in all, by {name!r} {total:g}; if "
+                "a table is rounded or noisy, {noise}.",
+                {"first": first, "expected": expected, "name": name, "total": total},
+            )
     return groupings
 
 
@@ -152,20 +158,3 @@ def _read(target: Any, name: str | None) -> Bags:
 def _total_variance(bags: Bags) -> float:
     """Variance of the number of positives in all bags together."""
     return 0.0 if bags.noise is None else float(bags.sizes**2 @ bags.noise[:, 1, 1])
-
-
-def _check_totals(groupings: Groupings) -> None:
-    """Refuse exact counts whose totals differ."""
-    totals = {
-        name: float(bags.sizes @ bags.proportions[:, 1])
-        for name, bags in zip(groupings.names, groupings.bags, strict=True)
-        if _total_variance(bags) == 0
-    }
-    for name, total in totals.items():
-        first, expected = next(iter(totals.items()))
-        if abs(total - expected) > _SAME_TOTAL * max(1.0, expected):
-            raise JoinError(
-                "By {first!r} there are {expected:g} positives in all, by {name!r} {total:g}; if "
-                "a table is rounded or noisy, {noise}.",
-                {"first": first, "expected": expected, "name": name, "total": total},
-            )

@@ -70,10 +70,9 @@ class JoinError(ValueError):
 
     def worded(self, **words: Any) -> str:
         """Return the sentence with other words for the tables or for what to do."""
-        fields = {**WORDS, **words, **self.fields}
-        return self.sentence.format(
-            **{**fields, "ignore": fields["ignore"](fields.get("ignored", ()))}
-        )
+        fields = {"ignored": (), **WORDS, **words, **self.fields}
+        fields["ignore"] = fields["ignore"](fields["ignored"])
+        return self.sentence.format(**fields)
 
     def __str__(self) -> str:
         return self.worded()
@@ -110,9 +109,8 @@ class Match(NamedTuple):
         """Describe what was done to make the tables match."""
         if not self.several:
             return []
-        have = plural(self.n_several, "has", "have")
-        text = f"{counted(self.n_several, 'bag')} {have} several rows in the {{bags}}, which are"
-        return [f"{text} added up."]
+        some = f"{counted(self.n_several, 'bag')} {plural(self.n_several, 'has', 'have')}"
+        return [f"{some} several rows in the {{bags}}, which are added up."]
 
 
 def match_bags(
@@ -126,14 +124,11 @@ def match_bags(
         _check_present(instance_table, name, "instances")
         _check_present(bag_table, name, "bags")
     codes, distinct = _number_keys(instance_table, keys)
-    written = list(zip(*(_values(bag_table[name]) for name in keys), strict=True))
-    aligned = []
-    for name, own, other in zip(keys, distinct.columns, zip(*written, strict=True), strict=True):
-        both = [normalised(values, ignore) for values in (_values(distinct[own]), list(other))]
+    columns, aligned = [_values(bag_table[name]) for name in keys], []
+    for name, own, other in zip(keys, distinct.columns, columns, strict=True):
+        both = [normalised(values, ignore) for values in (_values(distinct[own]), other)]
         aligned.append(_align(both, name, [t[name].dtype for t in (instance_table, bag_table)]))
-    instance_keys, bag_keys = (
-        list(zip(*columns, strict=True)) for columns in zip(*aligned, strict=True)
-    )
+    instance_keys, bag_keys = (list(zip(*both, strict=True)) for both in zip(*aligned, strict=True))
     place: dict[Key, int] = {}
     groups = np.array([place.setdefault(key, len(place)) for key in bag_keys])
     found = np.fromiter((place.get(key, -1) for key in instance_keys), np.intp)
@@ -147,14 +142,14 @@ def match_bags(
     # bags are called as the bag table has them, except dates, which it may hold as times
     first_row = np.zeros(len(place), dtype=np.intp)
     first_row[groups[::-1]] = np.arange(len(groups))[::-1]
-    names = written if ignore else bag_keys
+    names = list(zip(*columns, strict=True)) if ignore else bag_keys
     again = np.flatnonzero(first_row[groups] < np.arange(len(groups)))[:1]
     twice = [(bag_id(bag_keys[row]), int(first_row[groups[row]]), int(row)) for row in again]
     ids = _distinct_ids([names[i] for i in first_row[used].tolist()])
     n_rows = np.bincount(codes, minlength=len(instance_keys)).tolist()
-    alone: Counter[Key] = Counter()
-    for key, n, where in zip(instance_keys, n_rows, found.tolist(), strict=True):
-        if where < 0:
+    alone = Counter[Key]()
+    for key, n in zip(instance_keys, n_rows, strict=True):
+        if key not in place:
             alone[key] += n
     return Match(
         codes=position_of[group[rows]],
@@ -208,9 +203,11 @@ def _align(columns: list[list[Any]], name: str, dtypes: list[Any]) -> list[list[
         if kind == "text" and kinds[1 - i] in ("dates", "times"):
             columns[i] = _as_dates(columns[i], _DATES[:3])
     kinds = _kinds(columns, name)
-    # a table without a type for dates holds them as times at midnight
+    # a table without a type for dates holds them as times at midnight, compared as a whole, since
+    # nanoseconds are not part of time()
     if all(
-        kind == "dates" or (kind == "times" and all(map(_is_midnight, values)))
+        kind == "dates"
+        or (kind == "times" and all(v == dt.datetime.combine(v.date(), dt.time()) for v in values))
         for kind, values in zip(kinds, columns, strict=True)
     ):
         return [list(map(_day, values)) for values in columns]
@@ -234,8 +231,9 @@ def _kinds(columns: list[list[Any]], name: str) -> list[str]:
     for values, table in zip(columns, ("instances", "bags"), strict=True):
         kinds = sorted({_kind_of_type(kind) for kind in set(map(type, values))})
         if len(kinds) > 1 or values[0].__hash__ is None:
-            problem = "mixes {kinds}; convert it to one of them"
-            problem = problem if len(kinds) > 1 else "holds {kinds}, which cannot name a bag"
+            problem = "holds {kinds}, which cannot name a bag"
+            if len(kinds) > 1:
+                problem = "mixes {kinds}; convert it to one of them"
             raise JoinError(
                 f"The key column {{column!r}} of the {{{table}}} {problem}.",
                 {"column": name, "kinds": " and ".join(kinds)},
@@ -250,11 +248,6 @@ def _kind_of_type(value_type: type) -> str:
     return next(known, f"values of type {value_type.__name__}")
 
 
-def _is_midnight(value: dt.datetime) -> bool:
-    # compared as a whole, since nanoseconds are not part of time()
-    return bool(value == dt.datetime.combine(value.date(), dt.time()))
-
-
 def _day(value: dt.date) -> dt.date:
     return value.date() if isinstance(value, dt.datetime) else value
 
@@ -263,10 +256,8 @@ def bag_id(key: Key) -> int | str:
     """Name a bag after its key."""
     if len(key) > 1:
         return " | ".join(map(str, key))
-    value = key[0]
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)
-    return str(value)
+    whole = isinstance(key[0], numbers.Integral) and not isinstance(key[0], bool)
+    return int(key[0]) if whole else str(key[0])
 
 
 def _distinct_ids(keys: list[Key]) -> NDArray[Any]:
@@ -343,22 +334,19 @@ def _each(change: Callable[[Any], Any], kinds: Any = str) -> Callable[[list[Any]
     return lambda values: [change(v) if isinstance(v, kinds) else v for v in values]
 
 
-_NORMALISERS: dict[str, Callable[[list[Any]], list[Any]]] = {
-    "whitespace": _each(lambda v: " ".join(v.split())),
-    "case": _each(str.casefold),
-    "leading_zeros": _each(lambda v: re.sub(r"^0+(?=.)", "", str(v)), (str, int)),
-    "date_format": _as_dates,
-    "time": _as_days,
+# Differences that can be ignored, in words, and what takes them away.
+_NORMALISERS: dict[str, tuple[str, Callable[[list[Any]], list[Any]]]] = {
+    "whitespace": ("whitespace", _each(lambda v: " ".join(v.split()))),
+    "case": ("case", _each(str.casefold)),
+    "leading_zeros": (
+        "leading zeros",
+        _each(lambda v: re.sub(r"^0+(?=.)", "", str(v)), (str, int)),
+    ),
+    "date_format": ("how dates are written", _as_dates),
+    "time": ("the time of day", _as_days),
 }
 # Keys that suffice to see in what they differ.
 _SOME = 200
-_DIFFERENCES = {
-    "whitespace": "whitespace",
-    "case": "case",
-    "leading_zeros": "leading zeros",
-    "date_format": "how dates are written",
-    "time": "the time of day",
-}
 
 
 def check_ignore(ignore: Any) -> list[str]:
@@ -373,7 +361,7 @@ def check_ignore(ignore: Any) -> list[str]:
 def normalised(values: list[Any], ignore: Iterable[str]) -> list[Any]:
     """Return the values of a key column without the differences to ignore."""
     for name in ignore:
-        values = _NORMALISERS[name](values)
+        values = _NORMALISERS[name][1](values)
     return values
 
 
@@ -384,8 +372,11 @@ def ignore_hint(here: Sequence[Key], there: Sequence[Key]) -> tuple[str, dict[st
     pairs, way = max(((_matches(here[:_SOME], there, w), w) for w in ways), key=lambda f: len(f[0]))
     if not pairs:
         return None
-    differ = " and ".join(_DIFFERENCES[name] for name in way)
-    mine, other = (shown_value(_shown(key)) for key in pairs[0])
+    differ = " and ".join(_NORMALISERS[name][0] for name in way)
+    mine, other = (
+        shown_value(key[0] if len(key) == 1 and isinstance(key[0], str | int) else bag_id(key))
+        for key in pairs[0]
+    )
     fields = {"mine": mine, "other": other, "ignored": list(way)}
     return f"{{mine}} and {{other}} differ in {differ} only: {{ignore}}", fields
 
@@ -400,9 +391,3 @@ def _matches(
     ]
     known = dict(zip(plain[1], there, strict=True))
     return [(key, known[own]) for key, own in zip(here, plain[0], strict=True) if own in known]
-
-
-def _shown(key: Key) -> Any:
-    if len(key) == 1:
-        return key[0] if isinstance(key[0], str | int) else str(key[0])
-    return " | ".join(map(str, key))

@@ -1,23 +1,34 @@
-"""Plain labels in place of a target, and what is mistaken for them."""
+"""Plain labels in place of a target, and targets where tools of scikit-learn expect labels."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Ints
 from unbag._text import plural, quoted
-from unbag.bags.joining import JoinError
 
 # Ten digits are classes; more values than that are ids of bags far more often than classes. Of so
 # few rows it is left to scikit-learn, whose checks of estimators have as many classes, to warn.
 _MOST_CLASSES = 10
 _FEW_ROWS = 20
+
+_NO_LABELS = (
+    "y holds bags and their proportions, and this tool of scikit-learn needs one label per row; "
+    "use cv=unbag.BagKFold(5) for folds, scoring=unbag.evaluation.measures.SCORERS['roc_auc'] for "
+    "scores, unbag.LLPEnsembleClassifier to vote or stack, and see docs/howto/pitfalls.md for others."
+)
+
+_NO_ROWS = (
+    "y holds the cells of several groupings, which share rows, and this tool of scikit-learn needs "
+    "for one label per row; fit unbag.LLPClassifier to it as it is, or give the tool one grouping "
+    "alone, y[{!r}]."
+)
 
 _MAKE_IT = "make the target with unbag.bag_target(bag, proportion)."
 
@@ -30,9 +41,8 @@ def fields_of(y: Any) -> tuple[str, ...]:
 def check_labels(y: Any) -> tuple[NDArray[Any], Ints]:
     """Read plain labels: the classes, and the number of each row's class.
 
-    Tables, proportions, and so many values that they will be ids are refused. Such ids also come
-    from tools of scikit-learn that number the values of a target before they fit anything to it,
-    as if each bag were a class.
+    So many values that they will be ids are refused: tools of scikit-learn number the values of a target
+    before they fit anything to it, as if each bag were a class.
     """
     if hasattr(y, "columns"):
         raise ValueError(
@@ -68,24 +78,33 @@ def check_labels(y: Any) -> tuple[NDArray[Any], Ints]:
     return classes, index
 
 
-def read_class_numbers(column: Any, names: list[str]) -> Floats:
-    """Class numbers of a column of known labels, NaN where there is none."""
-    n_classes = max(len(names), 2)
-    known: dict[Any, int] = {number: number for number in range(n_classes)}
-    known |= {str(number): number for number in range(n_classes)}
-    if len(names) > 1:
-        known |= {name: number for number, name in enumerate(names)}
-    found = np.full(len(column), np.nan)
-    for row, value in enumerate(column.to_list()):
-        if value is None or value != value or value == "":
-            continue
-        label = value.strip() if isinstance(value, str) else value
-        if label not in known:
-            classes = ", ".join(map(str, [*range(n_classes), *(names if len(names) > 1 else [])]))
-            raise JoinError(
-                "Column {column!r} of the {instances} must hold labels ({classes}) or nothing; row "
-                "{row} holds {value!r}.",
-                {"column": column.name, "classes": classes, "row": row + 1, "value": value},
-            )
-        found[row] = known[label]
-    return found
+class _LikeVoid(type):
+    """Lets `numpy.isdtype`, which knows NumPy's own types only, take it for `numpy.void`."""
+
+    def __eq__(cls, other: object) -> bool:
+        return other is np.void or cls is other
+
+    def __hash__(cls) -> int:
+        return hash(np.void)
+
+
+class BagRow(np.void, metaclass=_LikeVoid):  # type: ignore[misc]
+    """One row of a target: fields by name, and no label.
+
+    The type belongs to the dtype, so that it outlives slices, copies, pickles and `numpy.asarray`.
+    `sklearn.utils.multiclass.type_of_target` reads ``__array__`` of the first row, which raises the
+    error. NumPy itself never does, since a row is a scalar.
+    """
+
+    @property
+    def __array__(self) -> NoReturn:
+        names = self.dtype.names or ()
+        if names and all(self.dtype[name].names for name in names):
+            raise ValueError(_NO_ROWS.format(names[0]))
+        raise ValueError(_NO_LABELS)
+
+
+def row_type(fields: Any, **metadata: Any) -> np.dtype[np.void]:
+    """The dtype of a target with such fields."""
+    dtype = np.dtype((BagRow, fields))
+    return np.dtype(dtype, metadata=metadata) if metadata else dtype

@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.bag_numbers import read_numbers
+from unbag.bags.bag_table import read_numbers
 from unbag.bags.frames import as_column_names, bags_from_frame
 from unbag.bags.joining import JoinError
 

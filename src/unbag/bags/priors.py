@@ -29,8 +29,7 @@ def resolve_class_prior(class_prior: Any, class_shares: Floats) -> Floats:
         if class_prior == "empirical":
             return class_shares
         raise ValueError(
-            "class_prior must be 'balanced', 'empirical' or one number per class, "
-            f"not {class_prior!r}."
+            f"class_prior must be 'balanced', 'empirical' or one number per class, not {class_prior!r}."
         )
     prior = np.asarray(class_prior, dtype=float)
     check_one_each(prior, n_classes, "class_prior", "classes")
@@ -56,15 +55,7 @@ def log_prior(prior: Floats) -> Floats:
 
 
 def prior_offset(prior: Floats, wanted: Floats) -> Floats:
-    """Return what log-odds at a class prior change by (..., outputs) at another, under label shift.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.bags.priors import prior_offset
-    >>> prior_offset(np.array([0.5, 0.5]), np.array([0.25, 0.75])).round(2)  # log 3
-    array([1.1])
-    """
+    """Return what log-odds at a class prior change by (..., outputs) at another, under label shift."""
     return log_prior(wanted) - log_prior(prior)
 
 

@@ -96,25 +96,19 @@ def read_known(y: NDArray[np.void], rows: NDArray[np.int64]) -> tuple[Floats, Fl
     proportions = check_shares(np.asarray(y["proportion"], dtype=float), ids, deviation)
     if proportions.ndim == 1:
         proportions = np.column_stack([1 - proportions, proportions])
-    check_whole(rows, y["size"], ids)
+    refuse(
+        rows % y["size"] != 0,  # a bag drawn several times by a bootstrap is still whole
+        ids,
+        "Bag {} has {} of its {} instances here: a proportion says nothing about part of a bag. "
+        "Split whole bags (unbag.BagKFold, unbag.BagShuffleSplit), or call bag_target again if "
+        "these rows are now the bag.",
+        rows,
+        y["size"],
+    )
     single = (y["size"] == 1) & (proportions.max(axis=1) == 1)
     if deviation is None or not deviation.any():
         return proportions, None, single
     return proportions, noise_covariance(deviation), single & exact_bags(deviation, len(deviation))
-
-
-def read_multiplicity(y: NDArray[np.void]) -> NDArray[np.int64] | None:
-    """How many instances each row of a target stands for; None if each is one."""
-    if "multiplicity" not in (y.dtype.names or ()):
-        return None
-    return check_multiplicity(y["multiplicity"], len(y))
-
-
-def read_limits(y: NDArray[np.void]) -> Floats | None:
-    """Lowest and highest counts of bags, from one row of each; None if no count is a set."""
-    if "low" not in (y.dtype.names or ()) or (y["low"] == y["high"]).all():
-        return None
-    return np.stack([y["low"], y["high"]], axis=-1)
 
 
 def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:
@@ -138,11 +132,8 @@ def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:
 def check_noise(noise: Floats, ids: NDArray[Any]) -> None:
     """Refuse what is not a standard deviation."""
     wrong = ~(np.isfinite(noise) & (noise >= 0)).reshape(len(ids), -1).all(axis=1)
-    refuse(
-        wrong,
-        ids,
-        "The noise of bag {} is a standard deviation: it must be finite and not negative.",
-    )
+    text = "The noise of bag {} is a standard deviation: it must be finite and not negative."
+    refuse(wrong, ids, text)
 
 
 def exact_bags(noise: Floats | None, n_bags: int) -> Bools:
@@ -180,16 +171,3 @@ def check_constant(
         raise ValueError(
             f"The {what} is not the same for all instances of bag {bag_name(ids[bag])}."
         )
-
-
-def check_whole(rows: NDArray[np.int64], size: NDArray[np.int64], ids: NDArray[Any]) -> None:
-    """Refuse bags of which some rows are missing."""
-    refuse(
-        rows % size != 0,  # a bag drawn several times by a bootstrap is still whole
-        ids,
-        "Bag {} has {} of its {} instances here: a proportion says nothing about part of a bag. "
-        "Split whole bags (unbag.BagKFold, unbag.BagShuffleSplit), or call bag_target again if "
-        "these rows are now the bag.",
-        rows,
-        size,
-    )

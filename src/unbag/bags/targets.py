@@ -17,7 +17,7 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_choice
 from unbag.bags.bags import CLASS_NAMES
 from unbag.bags.count_sets import check_sets, expected_shares
-from unbag.bags.rows import row_type
+from unbag.bags.labels import row_type
 from unbag.bags.shares import (
     bag_name,
     check_constant,
@@ -118,7 +118,9 @@ def bag_target(
     values = _as_ids(bag)
     if known is not None and len(known) != len(values):
         raise ValueError(f"There are {len(values)} bag ids but {len(known)} labels.")
-    codes, ids = _encode_bag_ids(values, None if known is None else known >= 0)
+    codes, ids = _encode_bag_ids(
+        values, np.zeros(len(values), dtype=bool) if known is None else known >= 0
+    )
     is_set = low is not None or high is not None
     if (proportion is not None) + (counts is not None) + is_set != 1:
         raise ValueError("Give either proportion, or counts, or low and high, and no two of these.")
@@ -170,7 +172,14 @@ def make_target(
         deviation = None if deviation is None else deviation / sizes
     assert shares is not None
     shares = check_shares(shares, ids, deviation)
-    metadata = {} if class_names is None else {CLASS_NAMES: _read_names(class_names, shares)}
+    metadata, n_classes = {}, 2 if shares.ndim == 1 else shares.shape[1]
+    if class_names is not None:
+        metadata[CLASS_NAMES] = texts = tuple(map(str, class_names))
+        if len(set(texts)) != n_classes or len(texts) != n_classes:
+            raise ValueError(
+                f"class_names must be {n_classes} different names, one for each class, not "
+                f"{class_names!r}."
+            )
     if known is None:
         each = (ids, shares, sizes, deviation, low, high)
         columns = [None if values is None else values[codes] for values in each]
@@ -186,19 +195,9 @@ def make_target(
     return y
 
 
-def _aligned(sizes: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
+def _aligned(sizes: Any, values: NDArray[Any]) -> Any:
     """Sizes of bags in the shape of values that have a column for each class, or none."""
     return sizes.reshape(-1, *[1] * (values.ndim - 1))
-
-
-def _read_names(names: Sequence[Any], shares: Floats) -> tuple[str, ...]:
-    n_classes = 2 if shares.ndim == 1 else shares.shape[1]
-    texts = tuple(map(str, names))
-    if len(set(texts)) != n_classes or len(texts) != n_classes:
-        raise ValueError(
-            f"class_names must be {n_classes} different names, one for each class, not {names!r}."
-        )
-    return texts
 
 
 def _is_missing(value: Any) -> bool:
@@ -230,30 +229,28 @@ def _as_ids(bag: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def _encode_bag_ids(values: NDArray[Any], may_miss: Bools | None) -> tuple[Ints, NDArray[Any]]:
+def _encode_bag_ids(values: NDArray[Any], may_miss: Bools) -> tuple[Ints, NDArray[Any]]:
     """Number the bags 0, 1, ... in the order of their ids; −1 where the id is missing."""
     # what is missing is not equal to itself
     missing = values != values
     if values.dtype.kind == "O":
         missing = np.fromiter((_is_missing(v) for v in values), bool, len(values))
-    unexcused = missing if may_miss is None else missing & ~may_miss
+    unexcused = missing & ~may_miss
     if unexcused.any():
         raise ValueError(
             f"Row {int(unexcused.argmax()) + 1} has no bag id; only labelled rows may lack one."
         )
-    present = values[~missing]
-    if present.dtype.kind == "O":
-        if all(isinstance(v, str) for v in present):
-            present = present.astype(str)
-        elif all(isinstance(v, int | np.integer) for v in present):
-            present = present.astype(np.int64)
-        else:
+    present, kind = values[~missing], values.dtype.kind
+    if kind == "O":
+        texts = all(isinstance(v, str) for v in present)
+        if not texts and not all(isinstance(v, int | np.integer) for v in present):
             raise ValueError("Bag ids must be all integers or all strings.")
-    elif present.dtype.kind in "fb":
+        present = present.astype(str if texts else np.int64)
+    elif kind in "fb":
         if not (np.isfinite(present) & (present == np.round(present))).all():
             raise ValueError("Bag ids must be integers or strings, not fractions.")
         present = present.astype(np.int64)
-    elif present.dtype.kind not in "iuUSM":
+    elif kind not in "iuUSM":
         raise ValueError(f"Bag ids must be integers or strings, not {present.dtype}.")
     ids, inverse = np.unique(present, return_inverse=True)
     codes = np.full(len(values), -1, dtype=np.intp)
@@ -265,13 +262,12 @@ def _per_bag(
     given: Any, codes: Ints, ids: NDArray[Any], what: str, may_be_one: bool = False
 ) -> Floats:
     """One entry (a number, or one per class) for every bag, from whichever form was given."""
-    n_rows = len(codes)
     if may_be_one and (given is None or isinstance(given, Real)):
         return np.full(len(ids), given, dtype=float)
     has_index = hasattr(given, "to_dict") and hasattr(given, "index")
     if has_index:
         _check_unambiguous(given, codes, ids, what)
-    if has_index and len(given) != n_rows:
+    if has_index and len(given) != len(codes):
         if not given.index.is_unique:
             twice = given.index[given.index.duplicated()][0]
             raise ValueError(f"The {what} of bag {bag_name(twice)} is given twice.")
@@ -282,16 +278,17 @@ def _per_bag(
             raise ValueError(f"Bag {absent[0]!r} has instances but no {what}.")
         return _as_numbers([given[i] for i in ids.tolist()], what)
     values = _as_numbers(given, what)
-    if values.ndim == 0 or len(values) != n_rows:
-        n_given = 1 if values.ndim == 0 else len(values)
+    n_given = 1 if values.ndim == 0 else len(values)
+    if values.ndim == 0 or n_given != len(codes):
         raise ValueError(
-            f"There are {n_rows} bag ids but {n_given} values of {what}; give one per instance, "
+            f"There are {len(codes)} bag ids but {n_given} values of {what}; give one per instance, "
             "or one per bag as a mapping or Series."
         )
-    rows = np.flatnonzero(codes >= 0)
+    inside = codes >= 0
+    values, codes = values[inside], codes[inside]
     first = np.empty(len(ids), dtype=np.intp)
-    first[codes[rows[::-1]]] = rows[::-1]
-    check_constant(values[rows], values[first], codes[rows], ids, what)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    check_constant(values, values[first], codes, ids, what)
     return values[first]
 
 
@@ -336,8 +333,8 @@ def _noise_per_bag(noise: Any, values: Floats, codes: Ints, ids: NDArray[Any]) -
 def _check_counts(
     counts: Floats, sizes: NDArray[np.int64], ids: NDArray[Any], noise: Floats | None
 ) -> None:
-    table = counts.reshape(len(ids), -1)
-    total, exact = table.sum(axis=1), exact_bags(noise, len(ids))
+    table, exact = counts.reshape(len(ids), -1), exact_bags(noise, len(ids))
+    total = table.sum(axis=1)
     wrong = ~np.isfinite(total) | ((table < 0).any(axis=1) & exact)
     if wrong.any():
         unless = "finite and not negative" if exact[wrong][0] else "finite"
@@ -394,11 +391,9 @@ def _with_labels(
     inside = labelled & (codes >= 0)
     taken = np.zeros((len(ids), n_classes))
     np.add.at(taken, (codes[inside], known[inside]), 1 if times is None else times[inside])
-    left = sizes - taken.sum(axis=1)
-    held = per_class * sizes[:, None]
+    left, held = sizes - taken.sum(axis=1), per_class * sizes[:, None]
     whole = np.round(held)
-    held = np.where(np.abs(held - whole) < 1e-9 * sizes[:, None], whole, held)
-    rest = held - taken
+    rest = np.where(np.abs(held - whole) < 1e-9 * sizes[:, None], whole, held) - taken
     exact = exact_bags(noise, len(ids))
     # a share rounded in print is off by less than half an instance
     refuse(
@@ -418,10 +413,10 @@ def _with_labels(
     size = np.ones(len(codes), dtype=np.int64)
     size[~labelled] = left[others]
     bag_of_row = _own_ids(codes, ids, labelled)
-    if noise is None:
-        return [bag_of_row, proportion, size, None]
-    deviation = np.zeros_like(proportion)
-    deviation[~labelled] = (noise * _aligned(sizes / np.maximum(left, 1), noise))[others]
+    deviation = None
+    if noise is not None:
+        deviation = np.zeros_like(proportion)
+        deviation[~labelled] = (noise * _aligned(sizes / np.maximum(left, 1), noise))[others]
     return [bag_of_row, proportion, size, deviation]
 
 

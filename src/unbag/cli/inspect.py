@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from unbag._outputs import by_output
 from unbag._text import counted, sentence, table_lines, wrapped
+from unbag.bags.bag_table import Inconsistency
 from unbag.bags.bags import check_bag_target
-from unbag.bags.inconsistencies import Inconsistency
 from unbag.bags.priors import probabilities_of
 from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_shared, table_place

@@ -30,10 +30,10 @@ from unbag.distributed.partitions import (
 )
 from unbag.distributed.whole_bags import bags_of, bring_some_bags, bring_together
 from unbag.models.base import check_instances
-from unbag.models.class_prior import with_class_prior
+from unbag.models.likelihoods import with_class_prior
 from unbag.models.mixed import LLPClassifier, fit_to_rows
 from unbag.models.newton import Likelihood
-from unbag.terms.base import Term
+from unbag.terms.columns import Term
 from unbag.terms.design import n_dense_columns
 from unbag.terms.encoding import TableEncoder
 from unbag.weights import check_contrast

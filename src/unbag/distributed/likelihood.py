@@ -23,7 +23,7 @@ from unbag.models.bag_variance import BagPredictions
 from unbag.models.blocks import BlockLikelihood
 from unbag.models.mixed import by_bag
 from unbag.models.newton import Derivatives, Products, add_derivatives, join_tables
-from unbag.terms.base import Term
+from unbag.terms.columns import Term
 from unbag.terms.encoding import EncodedRows, Moments, TableEncoder
 
 CheckX = Callable[[Any], Any]

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unbag._arrays import Floats
-from unbag._outputs import by_instance, by_output
+from unbag._outputs import by_instance, by_output, scores_of_all
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
 from unbag.bags.priors import adjust_probabilities, prior_offset, resolve_class_prior
 from unbag.evaluation.measures import Cost, make_sample
 from unbag.evaluation.scorers import mean_log_likelihood
-from unbag.terms.encoding import as_frame
+from unbag.terms.encoding import as_frame, is_sparse
 from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
 
 _PRECISIONS = (np.float64, np.float32)
+
+# What NumPy says of text among numbers.
+_NO_NUMBER = re.compile(r"could not convert string to float: (?:np\.str_\()?(['\"].*['\"])\)?")
 
 # Rows of a block: its numbers fit into cache-friendly tens of megabytes.
 _ROWS = 1024
@@ -81,24 +82,31 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         return X
 
     def _validate(self, X: Any, reset: bool, *, dtype: Any = _PRECISIONS, **how: Any) -> Any:
-        """Validate X as scikit-learn does, with a word on text among numbers."""
+        """Validate X as scikit-learn does, and say what makes numbers of text and dates."""
         as_frame(X)  # a lazy one is refused
         how = {"dtype": dtype, "accept_sparse": self._accept_sparse, **how}
-        with numbers_only(self):
+        try:
             found = validate_data(self, X, reset=reset, **how)
             return found.astype(float) if found.dtype == object else found
+        except (ValueError, TypeError) as error:
+            text = _NO_NUMBER.fullmatch(str(error))
+            if text is None and "DateTime64" not in str(error):
+                raise
+            held = "dates or times" if text is None else f"the text {text[1]}"
+            name = type(self).__name__
+            raise ValueError(
+                f"X holds {held}, and {name} takes numbers only; for columns of any kind "
+                f"use make_pipeline(unbag.tables.features.make_features(), {name}())."
+            ) from None
 
     def _check_finite(self, X: Any) -> None:
-        sparse = bool(issparse(X))
-        values = X.data if sparse else X
+        values = X.data if is_sparse(X) else X
         # a finite sum is the rule, and much cheaper than looking at every entry
         if np.isfinite(np.sum(values, dtype=np.float64)) or np.isfinite(values).all():
             return
         row, *rest = np.argwhere(~np.isfinite(values))[0]
-        if sparse:
-            table = X.tocoo()
-            row, rest = table.row[row], [table.col[row]]
-        column = rest[0]
+        column = rest[0] if rest else X.tocoo().col[row]
+        row = row if rest else X.tocoo().row[row]
         names = getattr(self, "feature_names_in_", None)
         name = int(column) if names is None else repr(str(names[column]))
         raise ValueError(
@@ -125,8 +133,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"X has {n_rows} rows but y has {target.n_instances}: inconsistent lengths."
             )
         check(target)
-        self.classes_ = target.class_names
-        self.empirical_prior_ = target.class_shares
+        self.classes_, self.empirical_prior_ = target.class_names, target.class_shares
         if isinstance(target, Bags):
             target.warn_of_noise()
         return X, target
@@ -145,8 +152,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
             For two classes one score, above 0 for the second; for more, one column per class.
         """
         check_is_fitted(self)
-        scores = self._scores(self._check_X(X, reset=False))
-        return by_instance(scores)
+        return by_instance(self._scores(self._check_X(X, reset=False)))
 
     def _at_prior(self, probabilities: Floats, class_prior: Any) -> Floats:
         """Probabilities at another class prior; None leaves them at ``class_prior_``."""
@@ -160,8 +166,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row; a sparse matrix if the model is fitted to one.
+        X : as in `decision_function`
 
         Returns
         -------
@@ -177,8 +182,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row; a sparse matrix if the model is fitted to one.
+        X : as in `decision_function`
         y : structured array from `unbag.bag_target`, or plain labels
             The bag of each instance and its proportions; or true labels, to score by.
         sample_weight : array-like of shape (n_instances,), optional
@@ -220,8 +224,7 @@ class LogOddsClassifier(BagClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row; a sparse matrix if the model is fitted to one.
+        X : as in `decision_function`
         class_prior : {"empirical", "balanced"} or array-like, optional
             Class prior where the model is used; by default the one it was trained for,
             ``class_prior_``.
@@ -231,10 +234,8 @@ class LogOddsClassifier(BagClassifier):
         probabilities : ndarray of shape (n_instances, n_classes)
             Probability of each class, in the order of ``classes_``.
         """
-        scores = self.decision_function(X).astype(float)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return self._at_prior(softmax(scores, axis=1), class_prior)
+        scores = scores_of_all(by_output(self.decision_function(X)))
+        return self._at_prior(softmax(scores.T, axis=1), class_prior)
 
     def predict_log_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Logarithm of the probability of each class.
@@ -259,8 +260,7 @@ class LogOddsClassifier(BagClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
+        X : as in `decision_function`
         y : structured array from `unbag.bag_target`, or plain labels
             The bag of each instance and its proportions; or true labels, to score by.
         sample_weight : array-like of shape (n_instances,), optional
@@ -289,30 +289,11 @@ def linear_scores(X: Any, coef: Floats, intercept: Floats) -> Floats:
     would depend on the chunks in which a table is read.
     """
     w = np.asarray(coef, dtype=float)
-    if issparse(X):
+    if is_sparse(X):
         return (X @ w.T + intercept).T
     blocks = (np.ascontiguousarray(X[rows], dtype=float) for rows in row_blocks(X.shape[0]))
     parts = [np.einsum("ij,kj->ki", block, w) for block in blocks]
     return np.concatenate(parts, axis=1) + np.asarray(intercept)[:, None]
-
-
-@contextmanager
-def numbers_only(estimator: BagClassifier) -> Iterator[None]:
-    """Say what makes numbers of text and dates, where NumPy cannot."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        text = re.fullmatch(
-            r"could not convert string to float: (?:np\.str_\()?(['\"].*['\"])\)?", str(error)
-        )
-        if text is None and "DateTime64" not in str(error):
-            raise
-        held = "dates or times" if text is None else f"the text {text[1]}"
-        name = type(estimator).__name__
-        raise ValueError(
-            f"X holds {held}, and {name} takes numbers only; for columns of any kind "
-            f"use make_pipeline(unbag.tables.features.make_features(), {name}())."
-        ) from None
 
 
 def check_instances(estimator: BagClassifier, X: Any, *, reset: bool) -> Any:

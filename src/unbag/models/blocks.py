@@ -28,7 +28,7 @@ from unbag.models.newton import (
     join_tables,
 )
 from unbag.observations.information import CountObservation
-from unbag.terms.base import Term
+from unbag.terms.columns import Term
 from unbag.terms.design import MOST_KEPT, Design, layout, n_dense_columns
 from unbag.terms.encoding import EncodedRows, Moments
 

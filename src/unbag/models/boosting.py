@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from tqdm import tqdm
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_count, check_nonnegative, check_positive
@@ -32,9 +32,9 @@ from unbag.models.boosting_lightgbm import (
     predict_scores,
     read_booster,
 )
-from unbag.models.boosting_search import BoostingProblems, FoldSearch, Found
-from unbag.models.categories import encode_categories, find_categories
+from unbag.models.boosting_search import FoldSearch, grow_once
 from unbag.models.mixed import LLPClassifier
+from unbag.terms.encoding import as_frame, is_sparse
 
 
 class LLPBoostingClassifier(LogOddsClassifier):
@@ -88,12 +88,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Class prior that scores and probabilities are for.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Class proportions among all training instances.
+    classes_, class_prior_, empirical_prior_, n_features_in_, feature_names_in_ : as in `LLPClassifier`
     num_leaves_ : int
         Chosen number of leaves.
     n_estimators_ : int
@@ -120,10 +115,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         Part of the gain of all splits that is due to each column.
     categories_ : dict
         Categories of the columns that hold any, by the position of the column.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Defined only when X has feature names that are all strings.
 
     Examples
     --------
@@ -171,21 +162,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose leaves and rounds on held-out bags, and grow the trees.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row; sparse only if the model takes that.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         leaves, params = self._check_params(bags)
         y, rows_held = np.asarray(y), None
@@ -199,13 +176,15 @@ class LLPBoostingClassifier(LogOddsClassifier):
         binned = BinnedRows(X, categorical, params, self.n_jobs)
         start = fit_start(X, y, bags, rows_held, categorical)
         self.start_fill_ = start.fill
-        with self._progress() as bar:
+        n_rounds, patience = int(self.n_estimators), int(self.early_stopping_rounds)
+        with progress_bar(
+            total=n_rounds, verbose=self.verbose, desc="boosting", unit="round"
+        ) as bar:
             if rows_held is None:
-                found = self._grow(X, binned, bags, start, leaves[0], bar.update)
+                found = grow_once(binned, bags, start.scores(X), leaves[0], n_rounds, bar.update)
             else:
                 search = FoldSearch(X, binned, bags, held, start.scores(X))
-                limits = int(self.n_estimators), int(self.early_stopping_rounds)
-                found = search.run(leaves, *limits, bar.update)
+                found = search.run(leaves, n_rounds, patience, bar.update)
         # the model is the mean over the trees of all folds
         self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
         self.trees_ = mean_of_trees(found.texts) if found.texts else ""
@@ -216,9 +195,8 @@ class LLPBoostingClassifier(LogOddsClassifier):
         if found.held_out is not None:
             held_out = found.held_out + self._prior_offset[:, None]
             self.out_of_fold_scores_ = by_instance(held_out[:, np.argsort(order)])
-        gains = np.zeros(X.shape[1])
-        if self.booster_ is not None:
-            gains += self.booster_.feature_importance("gain")
+        booster, none = self.booster_, np.zeros(X.shape[1])
+        gains = none if booster is None else booster.feature_importance("gain")
         self.feature_importances_ = gains / (gains.sum() or 1.0)
         return self
 
@@ -266,44 +244,20 @@ class LLPBoostingClassifier(LogOddsClassifier):
         own = {name: getattr(self, name) for name in names}
         return leaves.tolist(), {**own, "seed": seed, **further}
 
-    def _grow(
-        self,
-        X: Any,
-        binned: BinnedRows,
-        bags: Bags,
-        start: Start,
-        num_leaves: int,
-        report: Callable[[], object],
-    ) -> Found:
-        """Grow trees on all bags, in all rounds."""
-        everyone = np.ones((1, bags.n_bags), dtype=bool)
-        problems = BoostingProblems(bags, everyone, start.scores(X))
-        booster, n_rounds = binned.booster(self._n_outputs, num_leaves), int(self.n_estimators)
-        for _ in range(n_rounds):
-            problems.boost([booster], np.zeros(1, dtype=np.intp))
-            report()
-        return Found(num_leaves, n_rounds, [], [booster.text(n_rounds)], None)
-
-    def _progress(self) -> tqdm:
-        total = int(self.n_estimators)
-        return progress_bar(total=total, verbose=self.verbose, desc="boosting", unit="round")
-
     def _check_X(self, X: Any, *, reset: bool) -> Any:
         if reset:
-            self.categories_ = find_categories(X)
+            self.categories_ = _find_categories(X)
         if not self.categories_:
             found: Any = super()._check_X(X, reset=reset)
             # LightGBM knows SciPy's matrices, and not yet its arrays
-            sparse = bool(issparse(found))
-            return csr_matrix(found) if sparse else found
-        table = encode_categories(X, self.categories_)
+            return csr_matrix(found) if is_sparse(found) else found
+        table = _encode_categories(X, self.categories_)
         validate_data(self, X, reset=reset, skip_check_array=True)
         self._check_finite(table)
         return table
 
     def _check_finite(self, X: Any) -> None:
-        values: Floats = X.data if issparse(X) else X  # type: ignore[attr-defined]
-        if np.isinf(values).any():
+        if np.isinf(X.data if is_sparse(X) else X).any():
             raise ValueError(
                 "X holds infinity, which trees cannot split by; put a finite number or NaN, for a "
                 "value that is missing, in its place."
@@ -319,20 +273,11 @@ class LLPBoostingClassifier(LogOddsClassifier):
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Linear functions xᵀw + b that trees are added to, one for each problem.
+    """Linear functions xᵀw + b that trees are added to, one for each problem."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_problems, n_outputs, n_features)
-    intercept : ndarray of shape (n_problems, n_outputs)
-        At the class prior of all bags together.
-    fill : ndarray of shape (n_features,)
-        What stands for values that are missing.
-    """
-
-    coef: Floats
-    intercept: Floats
-    fill: Floats
+    coef: Floats  # (n_problems, n_outputs, n_features)
+    intercept: Floats  # (n_problems, n_outputs), at the class prior of all bags together
+    fill: Floats  # what stands for values that are missing
 
     def scores(self, X: Any) -> Floats:
         """Scores (problems, outputs, rows)."""
@@ -344,19 +289,16 @@ class Start:
 def fit_start(X: Any, y: Any, bags: Bags, rows_held: Bools | None, categorical: list[int]) -> Start:
     """Fit the mixed model without a kernel to the bags that each fold trains on, or to all bags.
 
-    Categories are left to the trees. Where proportions are not those of whole counts, which the
-    mixed model takes, trees start from the class prior.
-
-    Parameters
-    ----------
-    rows_held : ndarray of bool, shape (n_folds, n_rows), optional
-        Rows that each fold holds out; without folds there is one problem, of all bags.
-    categorical : list of int
-        Columns that hold codes of categories.
+    ``rows_held`` (n_folds, n_rows) are the rows that each fold holds out. Columns with codes of categories
+    are left to the trees.
     """
     n_features = X.shape[1]
     kept = np.ones((1, X.shape[0]), dtype=bool) if rows_held is None else ~rows_held
-    fill = np.zeros(n_features) if issparse(X) else _column_means(X)
+    fill = np.zeros(n_features)
+    if not is_sparse(X):
+        known = ~np.isnan(X)
+        sums = np.where(known, X, 0).sum(axis=0, dtype=float)
+        fill = sums / np.maximum(known.sum(axis=0), 1)
     prior = log_prior(bags.class_shares)
     coef = np.zeros((len(kept), len(prior), n_features))
     intercept = np.tile(prior, (len(kept), 1))
@@ -377,20 +319,11 @@ def fit_start(X: Any, y: Any, bags: Bags, rows_held: Bools | None, categorical: 
 
 def fill_missing(X: Any, fill: Floats) -> Any:
     """Put numbers where values are missing."""
-    sparse = bool(issparse(X))
-    values = X.data if sparse else X
-    missing = np.isnan(values)
-    if not missing.any():
-        return X
-    found = np.where(missing, fill[X.indices] if sparse else fill, values)
-    return type(X)((found, X.indices, X.indptr), X.shape) if sparse else found
-
-
-def _column_means(X: Floats) -> Floats:
-    known = ~np.isnan(X)
-    sums = np.where(known, X, 0).sum(axis=0, dtype=float)
-    means: Floats = sums / np.maximum(known.sum(axis=0), 1)
-    return means
+    if is_sparse(X):
+        values = np.where(np.isnan(X.data), fill[X.indices], X.data)
+        return type(X)((values, X.indices, X.indptr), X.shape)
+    missing = np.isnan(X)
+    return np.where(missing, fill, X) if missing.any() else X
 
 
 def divide_by_folds(cv: Any, X: Any, y: Any, bags: Bags) -> tuple[Bools, Bags, Bools]:
@@ -404,3 +337,40 @@ def divide_by_folds(cv: Any, X: Any, y: Any, bags: Bags) -> tuple[Bools, Bags, B
     bags, held = cut_by_folds(bags, rows_held)
     check_held_once(held)
     return rows_held, bags, held
+
+
+def _find_categories(X: Any) -> dict[int, list[Any]]:
+    """Which columns of a frame hold categories, and which these are; none in other tables."""
+    frame = as_frame(X)
+    if frame is None:
+        return {}
+    return {
+        position: sorted(frame[name].drop_nulls().unique().to_list(), key=str)
+        for position, (name, kind) in enumerate(frame.schema.items())
+        if isinstance(kind, (nw.Categorical, nw.Enum))
+    }
+
+
+def _encode_categories(X: Any, categories: dict[int, list[Any]]) -> Floats:
+    """Numbers of a frame, with the place of each category in its list; NaN if it is not there."""
+    frame = as_frame(X)
+    if frame is None:
+        raise ValueError(
+            "The model was trained on a data frame with categories and can read them from a data "
+            f"frame only, not from a {type(X).__name__}."
+        )
+    table = np.empty(frame.shape)
+    for position, name in enumerate(frame.columns):
+        column = frame[name]
+        if position in categories:
+            code = {category: i for i, category in enumerate(categories[position])}
+            table[:, position] = [code.get(value, np.nan) for value in column.to_list()]
+            continue
+        try:
+            table[:, position] = column.cast(nw.Float64()).to_numpy()
+        except Exception:  # every library of frames has an error of its own
+            raise ValueError(
+                f"Column {name!r} holds neither numbers nor categories; turn its values into "
+                "one or the other, say by .astype('category')."
+            ) from None
+    return table

@@ -16,10 +16,9 @@ So every tree of a text is checked before LightGBM reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from math import isfinite, isnan
 from typing import Any
@@ -51,31 +50,28 @@ _TREE = (
 )
 _ODD = re.compile(r"[^\n\x20-\x7e]")
 
-# What LightGBM may also call a parameter of `unbag.LLPBoostingClassifier`, and what cannot be set.
-_SPELLINGS = {
-    "learning_rate": ("eta", "shrinkage_rate"),
-    "min_child_weight": ("min_sum_hessian_in_leaf", "min_sum_hessian", "min_hessian"),
-    "reg_lambda": ("lambda_l2", "lambda", "l2_regularization"),
-    "random_state": ("seed", "random_seed"),
-    "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads"),
-    "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
-    "n_estimators": ("num_iterations", "num_iteration", "num_trees", "num_rounds", "max_iter"),
-    "early_stopping_rounds": ("early_stopping_round", "n_iter_no_change"),
-}
-_FIXED = frozenset(
-    {
-        "boosting",
-        "boosting_type",
-        "class_weight",
-        "deterministic",
-        "is_unbalance",
-        "linear_tree",
-        "metric",
-        "num_class",
-        "objective",
-        "scale_pos_weight",
-    }
-)
+# Parameters that `unbag.LLPBoostingClassifier` sets, in LightGBM's words, and those that make no sense here.
+_TAKEN = [
+    "learning_rate",
+    "min_sum_hessian_in_leaf",
+    "lambda_l2",
+    "seed",
+    "num_threads",
+    "num_leaves",
+    "num_iterations",
+    "early_stopping_round",
+    "boosting",
+    "class_weight",
+    "deterministic",
+    "is_unbalance",
+    "linear_tree",
+    "metric",
+    "num_class",
+    "objective",
+    "scale_pos_weight",
+]
+# Other names that scikit-learn's estimators have for them.
+_SPELLINGS = {"n_jobs", "class_weight", "l2_regularization"}
 
 
 def lightgbm() -> Any:
@@ -88,10 +84,10 @@ def lightgbm() -> Any:
 
 def check_params(params: Mapping[str, Any]) -> None:
     """Refuse further parameters that are set elsewhere, and names that LightGBM would ignore."""
-    taken = _FIXED.union(_SPELLINGS, *_SPELLINGS.values())
     # its own list of what it takes; there is no public way to it
     listed = lightgbm().basic._ConfigAliases._get_all_param_aliases()
     known = set(listed).union(*listed.values())
+    taken = _SPELLINGS.union(_TAKEN, *(listed.get(name, ()) for name in _TAKEN))
     for name in sorted(params):
         if name in taken:
             raise ValueError(
@@ -105,26 +101,14 @@ def check_params(params: Mapping[str, Any]) -> None:
 
 
 class BinnedRows:
-    """Rows in bins, for any number of boosters.
+    """Rows of an array or a sparse matrix in bins, for any number of boosters with the same parameters.
 
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n_rows, n_features)
-        NaN is a value that is missing.
-    categorical : list of int
-        Columns that hold codes of categories.
-    params : dict
-        Parameters of LightGBM for all boosters.
-    n_jobs : int, optional
-        Number of threads, −1 for all; by default one if the table is small, or all.
+    ``categorical`` are the columns that hold codes of categories. Without ``n_jobs``, there is one thread if
+    the table is small; −1 means all.
     """
 
     def __init__(
-        self,
-        X: Any,
-        categorical: list[int],
-        params: Mapping[str, Any],
-        n_jobs: int | None = None,
+        self, X: Any, categorical: list[int], params: Mapping[str, Any], n_jobs: int | None = None
     ) -> None:
         if n_jobs is None:
             n_jobs = 1 if X.shape[0] * X.shape[1] < FEW_NUMBERS else -1
@@ -150,34 +134,22 @@ class BinnedRows:
             )
         self._every = np.arange(X.shape[0])
 
-    def booster(self, n_outputs: int, num_leaves: int) -> Booster:
-        """A booster for so many scores that learns from all rows."""
-        return self._begin((self._data, self._every), None, n_outputs, num_leaves)
-
-    def without(self, held: Bools) -> Callable[[int, int], Booster]:
-        """Make boosters, as above, that do not see the rows that are held out."""
-        return partial(self._begin, self._part(~held), self._part(held))
-
-    def _part(self, chosen: Bools) -> _Part:
-        rows = np.flatnonzero(chosen)
-        return self._data.subset(rows.tolist()), rows
-
-    def _begin(self, seen: _Part, unseen: _Part | None, n_outputs: int, num_leaves: int) -> Booster:
+    def booster(
+        self, n_outputs: int, num_leaves: int, parts: tuple[_Part, _Part | None] | None = None
+    ) -> Booster:
+        """A booster for so many scores that learns from all rows, or from the first of two parts."""
         params = {**self._params, "num_leaves": num_leaves, "num_class": n_outputs}
-        return Booster(params, len(self._every), seen, unseen)
+        return Booster(params, len(self._every), *(parts or ((self._data, self._every), None)))
+
+    def split(self, held: Bools) -> tuple[_Part, _Part]:
+        """Rows to learn from, and those that are held out."""
+        parts = (np.flatnonzero(~held), np.flatnonzero(held))
+        seen, unseen = ((self._data.subset(rows.tolist()), rows) for rows in parts)
+        return seen, unseen
 
 
 class Booster:
-    """A sum of trees over binned rows, zero at first.
-
-    Parameters
-    ----------
-    params : dict
-        Parameters of LightGBM.
-    n_rows : int
-    seen, unseen : (Dataset, ndarray of int)
-        Binned rows to learn from, and others whose scores are wanted, with their positions.
-    """
+    """A sum of trees over binned rows, zero at first: of some to learn from, and others to be scored."""
 
     def __init__(
         self, params: Mapping[str, Any], n_rows: int, seen: _Part, unseen: _Part | None
@@ -191,23 +163,19 @@ class Booster:
             self._booster.add_valid(other, "unseen")
 
     def scores(self) -> Floats:
-        """Scores (outputs, rows) of all rows."""
-        found = np.empty(self._shape)
-        found[:, self._seen] = self._scores_in(self._booster.eval_train)
-        if self._unseen is not None:
-            found[:, self._unseen] = self._scores_in(self._booster.eval_valid)
-        return found
-
-    def _scores_in(self, evaluate: Callable[..., Any]) -> Floats:
-        """Scores as LightGBM hands them to an evaluation."""
-        found: list[Floats] = []
+        """Scores (outputs, rows) of all rows, as LightGBM hands them to an evaluation."""
+        found, given = np.empty(self._shape), list[Floats]()
 
         def keep(scores: Floats, _: Any) -> tuple[str, float, bool]:
-            found.append(scores)
+            given.append(scores.reshape(-1, self._shape[0]).T)
             return "", 0.0, True
 
-        evaluate(keep)
-        return found[0].reshape(-1, self._shape[0]).T
+        self._booster.eval_train(keep)
+        found[:, self._seen] = given[0]
+        if self._unseen is not None:
+            self._booster.eval_valid(keep)
+            found[:, self._unseen] = given[1]
+        return found
 
     def grow(self, gradient: Floats, curvature: Floats) -> None:
         """Grow one tree for each score, by derivatives of shape (outputs, rows)."""
@@ -234,13 +202,7 @@ def predict_scores(booster: Any, X: Any, n_rounds: int | None = None) -> Floats:
 
 
 def mean_of_trees(texts: Sequence[str]) -> str:
-    """One text of trees whose sum is the mean over several texts.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        As `Booster.text` gives them.
-    """
+    """One text of trees whose sum is the mean over several texts, as `Booster.text` gives them."""
     parts = [text.partition("\nend of trees")[0].split("\nTree=") for text in texts]
     trees = [_scaled(tree, 1 / len(texts)) for _, *own in parts for tree in own]
     # the first line is the number of the tree
@@ -258,17 +220,10 @@ def read_booster(text: str, n_features: int, n_outputs: int) -> Any:
 
 
 def check_trees(text: str, n_features: int, n_outputs: int) -> None:
-    """Refuse a text whose trees could not have been grown on so many columns and for so many scores.
-
-    Parameters
-    ----------
-    text : str
-        As `mean_of_trees` gives it.
-    n_features, n_outputs : int
-    """
+    """Refuse a text whose trees could not have been grown on so many columns and for so many scores."""
     before, _, behind = text.partition("\nend of trees")
     head, *trees = before.split("\nTree=")
-    with _damage_in_one_sentence():
+    try:
         if behind != "\n":  # LightGBM would read it
             raise ValueError("there is more behind their end")
         # other spaces, lines and digits are read by Python in one way and by LightGBM in another
@@ -290,23 +245,17 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
             raise ValueError("its trees are not as long as it says")
         for tree in trees:
             _check_tree(tree, n_features)
-
-
-@contextmanager
-def _damage_in_one_sentence() -> Iterator[None]:
-    try:
-        yield
     except ValueError as error:
         raise ValueError(f"The text of the trees is damaged: {error}.") from None
 
 
 def _scaled(tree: str, factor: float) -> str:
     """A tree of which all values are multiplied."""
-    for name in ("leaf_value", "internal_value"):
-        tree = _replaced(
-            tree, name, lambda values: " ".join(repr(factor * float(v)) for v in values.split())
-        )
-    return tree
+
+    def change(values: str) -> str:
+        return " ".join(repr(factor * float(value)) for value in values.split())
+
+    return _replaced(_replaced(tree, "leaf_value", change), "internal_value", change)
 
 
 def _replaced(lines: str, name: str, change: Callable[[str], str]) -> str:
@@ -362,16 +311,12 @@ def _check_tree(tree: str, n_features: int) -> None:
         raise ValueError("two branches lead to one place")
     decisions = _numbers(fields, "decision_type", n_nodes)
     _check_inside(decisions, 0, 16, "decision")
-    sets = [
-        float(value)
-        for value, kind in zip(fields["threshold"].split(), decisions, strict=True)
-        if kind & _BY_CATEGORIES
-    ]
+    splits = zip(fields["threshold"].split(), decisions, strict=True)
+    sets = [float(value) for value, kind in splits if kind & _BY_CATEGORIES]
     if n_sets:
         bounds = _numbers(fields, "cat_boundaries", n_sets + 1)
-        _check_inside(
-            _numbers(fields, "cat_threshold", bounds[-1]), 0, 1 << 32, "set of categories"
-        )
+        members = _numbers(fields, "cat_threshold", bounds[-1])
+        _check_inside(members, 0, 1 << 32, "set of categories")
         if bounds[0] != 0 or bounds != sorted(bounds):
             raise ValueError("sets of categories overlap")
     _check_inside(sets, 0, n_sets, "set of categories")
@@ -395,10 +340,7 @@ def _check_length(tree: dict[str, str], name: str, length: int) -> None:
 
 
 def _check_floats(
-    tree: dict[str, str],
-    name: str,
-    length: int,
-    sound: Callable[[float], bool] | None = None,
+    tree: dict[str, str], name: str, length: int, sound: Callable[[float], bool] | None = None
 ) -> None:
     _check_length(tree, name, length)
     for value in tree[name].split():

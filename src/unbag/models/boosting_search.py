@@ -23,16 +23,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import softmax
 
 from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.defaults import MORE_TO_COME
 from unbag.models.boosting_lightgbm import BinnedRows, Booster
-from unbag.models.objective import BagObjective
+from unbag.observations.count_likelihood import BagObjective
 
 # Rounds between two evaluations on held-out bags.
 STEP = 5
-
 
 # Scores that are worked on together: what is made of them should stay near the processor.
 _SCORES_TOGETHER = 2**19
@@ -44,17 +44,8 @@ _ROUNDING = 1e-9
 class BoostingProblems:
     """Problems that are boosted side by side: all bags, or those that each fold trains on.
 
-    Parameters
-    ----------
-    bags : Bags
-    included : ndarray of bool, shape (n_problems, n_bags)
-        The bags that each problem learns from.
-    start : ndarray of shape (n_problems, n_outputs, n_rows)
-        Log-odds at the class prior of all bags together, to which trees are added.
-
-    Attributes
-    ----------
-    objective : BagObjective
+    ``included`` (n_problems, n_bags) are the bags that each learns from; trees are added to ``start``
+    (n_problems, n_outputs, n_rows), log-odds at the class prior of all bags together.
     """
 
     def __init__(self, bags: Bags, included: Bools, start: Floats) -> None:
@@ -63,9 +54,7 @@ class BoostingProblems:
 
     def scores(self, boosters: Sequence[Booster], problem: Ints) -> Floats:
         """Scores (boosters, outputs, rows) by the start and the trees so far."""
-        scores = np.stack([booster.scores() for booster in boosters])
-        scores += self.start[problem]
-        return scores
+        return np.stack([booster.scores() for booster in boosters]) + self.start[problem]
 
     def slopes(self, scores: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Gradient and curvature of sums over rows, for scores (columns, outputs, rows)."""
@@ -93,30 +82,18 @@ def curvature(log_odds: Floats) -> Floats:
         whole = 1 + small
         bound: Floats = small / whole / whole
         return bound
-    powers = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
-    probabilities = powers / powers.sum(axis=1, keepdims=True)
+    probabilities: Floats = softmax(log_odds, axis=1)
     return 2 * probabilities * (1 - probabilities)
 
 
 @dataclass(eq=False)
 class Path:
-    """Trees of one number of leaves, and their losses on held-out bags after some rounds.
-
-    Attributes
-    ----------
-    num_leaves : int
-    boosters : list of Booster
-        One for each fold.
-    rounds : list of int
-        Numbers of rounds after which they were evaluated.
-    losses : list of ndarray of shape (n_folds,)
-        Negative log-likelihood of the bags that each fold holds out, at every evaluation.
-    """
+    """Trees of one number of leaves, and their losses on held-out bags after some rounds."""
 
     num_leaves: int
-    boosters: list[Booster]
-    rounds: list[int] = field(default_factory=list)
-    losses: list[Floats] = field(default_factory=list)
+    boosters: list[Booster]  # of each fold
+    rounds: list[int] = field(default_factory=list)  # after which they were evaluated
+    losses: list[Floats] = field(default_factory=list)  # of the bags that each fold holds out
 
     @property
     def totals(self) -> Floats:
@@ -135,39 +112,37 @@ class Path:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a search found.
-
-    Attributes
-    ----------
-    num_leaves, n_rounds : int
-        The best on held-out bags.
-    path : list of tuple (num_leaves, rounds, losses)
-        Mean negative log-likelihoods per row of held-out bags.
-    texts : list of str
-        Trees of every fold; none if no round is best.
-    held_out : ndarray of shape (n_outputs, n_rows), optional
-        Scores of each row by the trees that did not see its bag.
-    """
+    """What a search found."""
 
     num_leaves: int
     n_rounds: int
-    path: list[tuple[int, Ints, Floats]]
-    texts: list[str]
-    held_out: Floats | None
+    path: list[tuple[int, Ints, Floats]]  # leaves, rounds, losses per row of held-out bags
+    texts: list[str]  # trees of every fold; none if no round is best
+    held_out: Floats | None  # scores (n_outputs, n_rows) by trees that did not see the bag
+
+
+def grow_once(
+    binned: BinnedRows,
+    bags: Bags,
+    start: Floats,
+    num_leaves: int,
+    n_rounds: int,
+    report: Callable[[], object],
+) -> Found:
+    """Grow trees on all bags, in all rounds."""
+    problems = BoostingProblems(bags, np.ones((1, bags.n_bags), dtype=bool), start)
+    booster = binned.booster(start.shape[1], num_leaves)
+    for _ in range(n_rounds):
+        problems.boost([booster], np.zeros(1, dtype=np.intp))
+        report()
+    return Found(num_leaves, n_rounds, [], [booster.text(n_rounds)], None)
 
 
 class FoldSearch:
     """The search for the number of leaves and of rounds.
 
-    Parameters
-    ----------
-    X, binned
-        Rows, and the same in bins.
-    bags : Bags
-    held : ndarray of bool, shape (n_folds, n_bags)
-        Bags that each fold holds out.
-    start : ndarray of shape (n_folds, n_outputs, n_rows)
-        Scores that the trees of each fold are added to.
+    Of rows ``X`` and the same in bins, ``held`` (n_folds, n_bags) says which bags each fold holds out, and
+    ``start`` (n_folds, n_outputs, n_rows) are the scores that its trees are added to.
     """
 
     def __init__(
@@ -176,28 +151,20 @@ class FoldSearch:
         self.X, self.bags, self.held, self.start = X, bags, held, start
         self.problems = BoostingProblems(bags, ~held, start)
         self.fold_of_bag = held.argmax(axis=0)
-        self.begin = [binned.without(out[bags.index]) for out in held]
+        self.binned, self.parts = binned, [binned.split(out[bags.index]) for out in held]
 
     def run(
-        self,
-        leaves: Sequence[int],
-        max_rounds: int,
-        patience: int,
-        report: Callable[[int], object],
+        self, leaves: Sequence[int], max_rounds: int, patience: int, report: Callable[[int], object]
     ) -> Found:
         """Grow trees while held-out bags gain by them, and choose the best of all evaluations.
 
-        Parameters
-        ----------
-        leaves : sequence of int
-            Numbers of leaves to choose from.
-        max_rounds, patience : int
-            Rounds at most, and those within which there must be a gain.
-        report : callable
-            Called with the number of rounds that were done since the last call.
+        There must be a gain within ``patience`` rounds; ``report`` is given how many were done since last.
         """
         n_outputs = self.start.shape[1]
-        paths = [Path(n, [begin(n_outputs, n) for begin in self.begin]) for n in leaves]
+        paths = [
+            Path(n, [self.binned.booster(n_outputs, n, part) for part in self.parts])
+            for n in leaves
+        ]
         self._grow(paths, max_rounds, patience, report)
         rounds = [(path, n) for path in paths for n in path.rounds]
         losses = np.concatenate([path.losses for path in paths])
@@ -240,8 +207,7 @@ class FoldSearch:
         held_out = np.take_along_axis(scores, fold[None, None, :], axis=0)
         losses = self.problems.objective.bag_losses(held_out)[0]
         path.rounds.append(rounds)
-        by_fold = np.bincount(self.fold_of_bag, losses, len(self.held))
-        path.losses.append(by_fold.astype(float))
+        path.losses.append(np.bincount(self.fold_of_bag, losses, len(self.held)).astype(float))
 
     def _held_out(self, chosen: Sequence[tuple[Path, int]]) -> Floats:
         """Scores of each row by the trees of its fold, leaves and rounds chosen by the others."""

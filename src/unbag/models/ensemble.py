@@ -20,7 +20,7 @@ from unbag.model_selection.splitters import map_folds
 from unbag.models.base import LogOddsClassifier
 from unbag.models.boosting import LLPBoostingClassifier, divide_by_folds
 from unbag.models.mixed import LLPClassifier
-from unbag.models.objective import BagObjective
+from unbag.observations.count_likelihood import BagObjective
 
 
 class LLPEnsembleClassifier(LogOddsClassifier):
@@ -69,16 +69,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         ``pandas.DataFrame(model.leaderboard_)`` is a table of it.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Out-of-fold scores: by base models of other bags, with weights by other folds.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Class prior that scores and probabilities are for.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Class proportions among all training instances.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Defined only when X has feature names that are all strings.
+    classes_, class_prior_, empirical_prior_, n_features_in_, feature_names_in_ : as in `LLPClassifier`
 
     Examples
     --------
@@ -112,21 +103,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit all base models on the same folds of bags, and weight them.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row; sparse only if the model takes that.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         models, left_out = self._base_models()
@@ -218,25 +195,7 @@ class _Trained:
 
 
 def likelihood_weights(losses: Floats) -> Floats:
-    """Weights of models by their losses on held-out bags: see `LLPEnsembleClassifier`.
-
-    Parameters
-    ----------
-    losses : ndarray of shape (n_models, n_bags)
-        Negative log-likelihoods.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.models.ensemble import likelihood_weights
-    >>> one, other = np.array([1.0, 2.0]), np.array([1.5, 2.5])
-    >>> for n_bags in (2, 20, 200):
-    ...     losses = np.stack([np.resize(one, n_bags), np.resize(other, n_bags)])
-    ...     print(likelihood_weights(losses).round(3))
-    [0.693 0.307]
-    [0.983 0.017]
-    [1. 0.]
-    """
+    """Weights of models by their losses on held-out bags (n_models, n_bags): see `LLPEnsembleClassifier`."""
     gains = losses[losses.sum(axis=1).argmin()] - losses
     z = gains.sum(axis=1) / np.sqrt(1 + (gains**2).sum(axis=1))
     weights: Floats = softmax(z)

@@ -34,8 +34,7 @@ from unbag.bags.priors import log_prior, resolve_class_prior
 from unbag.defaults import MOST_COEFFICIENTS
 from unbag.models.base import LogOddsClassifier, row_blocks
 from unbag.models.blocks import BlockLikelihood
-from unbag.models.class_prior import with_class_prior
-from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
+from unbag.models.likelihoods import GroupingsLikelihood, check_groupings_contrast, with_class_prior
 from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.summary import (
@@ -48,7 +47,7 @@ from unbag.models.summary import (
 from unbag.models.variances import VarianceComponents
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
-from unbag.terms.base import Term
+from unbag.terms.columns import Term
 from unbag.terms.design import Design, layout
 from unbag.terms.device import DeviceDesign
 from unbag.terms.encoding import EncodedRows, TableEncoder, TrainingRows, as_frame, is_sparse

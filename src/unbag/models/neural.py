@@ -43,7 +43,6 @@ from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, score
 # Shares of classes that the training bags do not hold at all.
 _LEAST_SHARE = 1e-9
 
-
 # Layers draw from generators that all threads share: fits side by side would draw from each
 # other's, and the same seed would not give the same network.
 _ONE_FIT_AT_A_TIME = threading.RLock()
@@ -101,12 +100,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Class prior that scores and probabilities are for.
-    empirical_prior_ : ndarray of shape (n_classes,)
-        Class proportions among all training instances.
+    classes_, class_prior_, empirical_prior_, n_features_in_, feature_names_in_ : as in `LLPClassifier`
     condition_on_total_ : bool
         Whether counts were conditioned on the sum of those of a batch.
     training_shares_ : ndarray of shape (n_classes,)
@@ -119,10 +113,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
         ``training_loss`` and ``validation_loss`` by epoch.
     input_shape_ : tuple of int
         Shape of a row.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Defined only when X has feature names that are all strings.
 
     Examples
     --------
@@ -200,10 +190,17 @@ class LLPNeuralClassifier(LogOddsClassifier):
                 f"objective={self.objective!r} takes proportions as exact, and those of y carry "
                 "noise; use objective='likelihood'."
             )
-        self.condition_on_total_ = bool(self.condition_on_total)
-        if self.condition_on_total == "auto":
-            self.condition_on_total_ = counts and units.n_classes > 2
-        held = self._hold_out(X, y, units, seed)
+        chosen = self.condition_on_total
+        self.condition_on_total_ = (
+            counts and units.n_classes > 2 if chosen == "auto" else bool(chosen)
+        )
+        # bags to stop by, with proportions of all kinds
+        held = np.zeros(units.n_bags, dtype=bool)
+        if round(self.validation_fraction * units.n_bags) >= FEWEST_HELD_OUT:
+            split = BagShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
+            held[units.index[next(split.split(np.zeros(len(units.index)), np.asarray(y)))[1]]] = (
+                True
+            )
         self._train(X, units, held, seed)
         return self
 
@@ -253,11 +250,10 @@ class LLPNeuralClassifier(LogOddsClassifier):
 
     def _train(self, X: Any, units: Bags, held: NDArray[np.bool_], seed: int) -> None:
         """Train from scratch, and keep the weights."""
-        kept, rows = units.take(~held)
+        (kept, rows), (out, out_rows) = units.take(~held), units.take(held)
         self.training_shares_ = np.maximum(kept.class_shares, _LEAST_SHARE)
-        out, out_rows = units.take(held) if held.any() else (None, None)
         training = BagDataset(X[rows], kept)
-        validation = None if out is None else BagDataset(X[out_rows], out)
+        validation = BagDataset(X[out_rows], out) if held.any() else None
         with self._own_generators():
             torch.manual_seed(seed)
             network = self._new_network()
@@ -266,7 +262,11 @@ class LLPNeuralClassifier(LogOddsClassifier):
             start_at: Any = getattr(network, "start_at", None)
             if start_at is not None:
                 start_at(self.training_shares_)
-            trainer = NetworkTrainer(network, self._loss(), self._plan(seed), training, validation)
+            loss: BagLoss = CountLikelihoodLoss()
+            if self.objective != "likelihood":
+                forward = self.objective == "forward"
+                loss = ForwardLoss(self.training_shares_) if forward else ProportionLoss()
+            trainer = NetworkTrainer(network, loss, self._plan(seed), training, validation)
             best = trainer.run()
         self.weights_ = {name: w.cpu().numpy() for name, w in best.state_dict().items()}
         self.n_iter_ = trainer.epoch
@@ -275,14 +275,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
             "validation_loss": np.array(trainer.validation_losses),
         }
 
-    def _loss(self) -> BagLoss:
-        if self.objective == "forward":
-            return ForwardLoss(self.training_shares_)
-        return CountLikelihoodLoss() if self.objective == "likelihood" else ProportionLoss()
-
     def _new_network(self) -> nn.Module:
-        device = torch.device("cpu" if self.device is None else self.device)
-        dtype = torch.float64 if self.precision == "double" else torch.float32
         network = self.module
         if isinstance(network, str):
             if len(self.input_shape_) != 1:
@@ -303,12 +296,13 @@ class LLPNeuralClassifier(LogOddsClassifier):
             )
         if not any(weights.requires_grad for weights in network.parameters()):
             raise ValueError("module has no weights to learn.")
-        return network.to(device, dtype)
+        dtype = torch.float64 if self.precision == "double" else torch.float32
+        return network.to(torch.device(self.device or "cpu"), dtype)
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
         """Where draws leave the generators of the caller as they were."""
-        device = torch.device("cpu" if self.device is None else self.device)
+        device = torch.device(self.device or "cpu")
         cards = [device] if device.type == "cuda" else []
         with _ONE_FIT_AT_A_TIME, torch.random.fork_rng(devices=cards):
             yield
@@ -340,10 +334,8 @@ class LLPNeuralClassifier(LogOddsClassifier):
         if self.ema_decay is not None:
             check_inside(self.ema_decay, "ema_decay")
         if self.condition_on_total not in (True, False, "auto"):
-            raise ValueError(
-                "condition_on_total must be True, False or 'auto', not "
-                f"{self.condition_on_total!r}."
-            )
+            given = repr(self.condition_on_total)
+            raise ValueError(f"condition_on_total must be True, False or 'auto', not {given}.")
         if self.condition_on_total is True and self.objective != "likelihood":
             raise ValueError(
                 "condition_on_total=True is for the count likelihood, not for "
@@ -355,25 +347,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
             reason = str(error).splitlines()[0]
             raise ValueError(f"device={self.device!r} cannot be used here: {reason}") from None
 
-    def _hold_out(self, X: Any, y: Any, units: Bags, seed: int) -> NDArray[np.bool_]:
-        """Mark the bags to stop by, with proportions of all kinds."""
-        held = np.zeros(units.n_bags, dtype=bool)
-        if round(self.validation_fraction * units.n_bags) < FEWEST_HELD_OUT:
-            return held
-        split = BagShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
-        _, rows = next(split.split(np.zeros(X.shape[0]), np.asarray(y)))
-        held[units.index[rows]] = True
-        return held
-
     def _plan(self, seed: int) -> TrainingPlan:
-        return TrainingPlan(
-            max_epochs=int(self.max_epochs),
-            batch_size=int(self.batch_size),
-            lr=float(self.lr),
-            weight_decay=float(self.weight_decay),
-            patience=int(self.patience),
-            tol=float(self.tol),
-            ema_decay=self.ema_decay,
-            seed=seed,
-            condition_on_total=self.condition_on_total_,
-        )
+        names = ["max_epochs", "batch_size", "lr", "weight_decay", "patience", "tol", "ema_decay"]
+        own = {name: getattr(self, name) for name in names}
+        return TrainingPlan(**own, seed=seed, condition_on_total=self.condition_on_total_)

@@ -15,8 +15,7 @@ from unbag._outputs import by_instance
 from unbag._text import aligned, counted, percent, shown
 from unbag.defaults import FEWEST_DEGREES
 from unbag.models.base import check_instances
-from unbag.terms.base import Term
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, Term
 from unbag.terms.encoding import EncodedRows, TableEncoder, is_sparse
 from unbag.terms.kernel import KernelTerm
 
@@ -26,27 +25,13 @@ _SHOWN = 30
 
 @dataclass(frozen=True, eq=False)
 class FittedFunction:
-    """f(x) = θ₀ + Σ_k φ_k(x)ᵀβ_k: what exports, displays and summaries read of a fitted model.
-
-    Attributes
-    ----------
-    encoder : TableEncoder
-        From a table to numbers and codes of categories.
-    terms : list of Term
-        The φ_k.
-    columns : list of slice
-        Columns of ``theta`` of each term.
-    theta : ndarray of shape (n_outputs, 1 + n_coefficients)
-        Constant and coefficients, at the class prior of all bags together.
-    offset : ndarray of shape (n_outputs,)
-        What is added for scores at ``class_prior_``.
-    """
+    """f(x) = θ₀ + Σ_k φ_k(x)ᵀβ_k: what exports, displays and summaries read of a fitted model."""
 
     encoder: TableEncoder
-    terms: Sequence[Term]
-    columns: Sequence[slice]
-    theta: Floats
-    offset: Floats
+    terms: Sequence[Term]  # the φ_k
+    columns: Sequence[slice]  # those of theta of each term
+    theta: Floats  # (n_outputs, 1 + n_coefficients), at the class prior of all bags together
+    offset: Floats  # (n_outputs,), what is added for scores at class_prior_
 
     def design_matrix(self, rows: EncodedRows) -> Floats:
         """(1, φ_1(x), φ_2(x), …) of each row."""
@@ -63,37 +48,20 @@ class ModelSummary:
     """Terms and coefficients of a mixed model; it prints as both tables.
 
     Levels of a category are compared with the mean of all its levels, which the intercept includes:
-    bags say little of this mean, and much of differences.
-
-    Attributes
-    ----------
-    terms : list of TermSummary
-    names : list of str
-        Of the coefficients: the intercept first, columns and levels; without features of kernels.
-    classes : list of str
-        Of several classes all, else the second.
-    coefficients : ndarray of shape (n_outputs, n_names)
-        In units of the table.
-    standard_errors : ndarray of the same shape
-        Standard deviations of the posterior; NaN for models of too many coefficients.
-    robust_errors : ndarray of the same shape
-        Standard errors by the bag-level sandwich, which do not rest on the model of the counts.
-    degrees_of_freedom : float
-        Of the t distribution of intervals.
-    confidence_level : float
-    facts : dict of str to float
-        Rows of the head of the table.
+    bags say little of this mean, and much of differences. ``standard_errors`` are standard deviations of the
+    posterior, NaN for models of too many coefficients; ``robust_errors`` are those of the bag-level
+    sandwich, which do not rest on the model of the counts.
     """
 
     terms: list[Any]
-    names: list[str]
-    classes: list[str]
-    coefficients: Floats
+    names: list[str]  # the intercept, columns and levels; without features of kernels
+    classes: list[str]  # of several classes all, else the second
+    coefficients: Floats  # (n_outputs, n_names), in units of the table
     standard_errors: Floats
     robust_errors: Floats
-    degrees_of_freedom: float
+    degrees_of_freedom: float  # of the t distribution of intervals
     confidence_level: float
-    facts: dict[str, str]
+    facts: dict[str, str]  # rows of the head of the table
 
     def frame(self) -> Any:
         """One row per coefficient (and class), with its standard errors, t and interval.
@@ -125,9 +93,6 @@ class ModelSummary:
         return float(stdtrit(self.degrees_of_freedom, 0.5 + self.confidence_level / 2))
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         width = max(map(len, self.facts))
         lines = [f"{name:{width}}  {value}" for name, value in self.facts.items()]
         lines += ["", *aligned(term_table(self.terms))]
@@ -137,20 +102,11 @@ class ModelSummary:
             self.classes, self.coefficients, self.standard_errors, self.robust_errors, strict=True
         )
         for name, *columns in numbers:
-            own = [
-                (
-                    shown(column, 30),
-                    f"{b:.4g}",
-                    f"{se:.3g}",
-                    f"{robust:.3g}",
-                    f"{b / se:.2f}",
-                    f"{b - self._quantile * se:.4g}",
-                    f"{b + self._quantile * se:.4g}",
-                )
-                for column, b, se, robust in zip(
-                    self.names[:_SHOWN], *(values[:_SHOWN] for values in columns), strict=True
-                )
-            ]
+            own = []
+            for column, b, se, robust in list(zip(self.names, *columns, strict=True))[:_SHOWN]:
+                low, high = b - self._quantile * se, b + self._quantile * se
+                values = f"{b:.4g} {se:.3g} {robust:.3g} {b / se:.2f} {low:.4g} {high:.4g}"
+                own.append((shown(column, 30), *values.split()))
             against = " against the mean of all classes" if len(self.classes) > 1 else ""
             title = f"Log-odds of {shown(name, 30)}{against}"
             lines += ["", title, *aligned([head, *own])]
@@ -161,18 +117,14 @@ class ModelSummary:
 
 def term_table(terms: Sequence[Any]) -> list[tuple[str, ...]]:
     """Heads and rows of a table of terms (`unbag.models.mixed.TermSummary`) as text."""
-    rows: list[tuple[str, ...]] = [
-        (
-            shown(term.term, 40),
-            shown(term.columns[0], 30) if len(term.columns) == 1 else f"{len(term.columns):,}",
-            f"{term.standard_deviation:.3g}",
-            f"{term.degrees_of_freedom:.1f}",
-            percent(term.variance_share),
-        )
-        for term in terms
-    ]
     heads = ("Term", "Columns", "Standard deviation", "Effective df", "Share of variance")
-    return [heads, *rows]
+    rows: list[tuple[str, ...]] = [heads]
+    for term in terms:
+        n = len(term.columns)
+        columns = shown(term.columns[0], 30) if n == 1 else f"{n:,}"
+        sd, df = f"{term.standard_deviation:.3g}", f"{term.degrees_of_freedom:.1f}"
+        rows.append((shown(term.term, 40), columns, sd, df, percent(term.variance_share)))
+    return rows
 
 
 def summarise_model(model: Any, confidence_level: float) -> ModelSummary:
@@ -257,18 +209,8 @@ def interval_degrees(model: Any) -> float:
 def score_differences(model: Any, X: Any, reference: Any) -> tuple[Floats, Floats]:
     """How the log-odds of rows differ from those of one row, and posterior standard deviations.
 
-    Of several classes: log-probability less its mean over all classes.
-
-    Parameters
-    ----------
-    model : LLPClassifier
-        Fitted, with a ``covariance_``.
-    X, reference
-        Tables; the second of one row.
-
-    Returns
-    -------
-    differences, sd : ndarray of shape (n_rows,) or (n_rows, n_classes)
+    Of several classes: log-probability less its mean over all classes. ``X`` and ``reference``, of one row,
+    are tables; the results have the shape (n_rows,) or (n_rows, n_classes).
     """
     f = model.function_
     covariance = model._check_covariance()

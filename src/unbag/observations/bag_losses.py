@@ -1,4 +1,17 @@
-"""Losses −log Pr(K = k) of bags of two classes, and what losses of all kinds have in common."""
+"""Losses −log Pr(K = k) of bags of two classes, and what losses of all kinds have in common.
+
+**Exact sums, for small bags.** Row j of a bag is positive with probability p_j, independently of the
+others. The probabilities F_j[s] that s of the first j rows are positive, and the weight G_j[s] that the
+rest still adds to s, follow from each other row by row,
+
+    F_{j+1}[s] = (1 − p_j) F_j[s] + p_j F_j[s − 1],
+    G_j[s] = (1 − p_j) G_{j+1}[s] + p_j G_{j+1}[s + 1],
+
+from F_0 = (1, 0, ...) and G_n, the weight of each count: one for the count that is known, zero for
+the others, or its density where that is known up to some noise. Then Σ_m G_n[m] Pr(K = m) = G_0[0],
+and row j is positive with the posterior probability p_j Σ_s F_j[s] G_{j+1}[s + 1] / G_0[0]. Nothing is
+subtracted, so that all of it is exact to rounding.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +25,7 @@ from scipy.special import expit, logsumexp, ndtr
 
 from unbag._arrays import Array, Floats, Ints, Segments
 from unbag.bags.count_sets import CountWeights
-from unbag.observations.exact import weighed_counts
-from unbag.observations.saddlepoint import LARGEST_SCORE, two_class_loss
-from unbag.observations.tails import log_interval, upper_tail
+from unbag.observations.saddlepoint import LARGEST_SCORE, log_interval, two_class_loss, upper_tail
 
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor.
 _CACHE = 2**16
@@ -30,20 +41,16 @@ _MOST_PIECES = 8
 
 
 class BagTable(NamedTuple):
-    """Some bags: their rows, one bag after the other, and what is known of them.
-
-    ``covariance`` is S, of what the counts may be off by; ``limits``, where counts are sets, the lowest
-    and highest count of the second class, and ``count_weights`` those of the counts between.
-    """
+    """Some bags: their rows, one bag after the other, and what is known of them."""
 
     rows: Ints
     lengths: Ints
     multiplicity: NDArray[np.int64] | None
     sizes: NDArray[np.int64]
     counts: Floats
-    covariance: Floats
-    limits: Floats | None
-    count_weights: CountWeights | None
+    covariance: Floats  # S, of what the counts may be off by
+    limits: Floats | None  # where counts are sets, as in `Bags`
+    count_weights: CountWeights | None  # of the counts in sets
 
 
 def scores_together(bulk: int) -> int:
@@ -156,13 +163,13 @@ class TwoClassBags(BagLosses):
 
     def _dividing_score(self, f: Floats) -> Floats:
         """Score between those of the k largest and the others of each bag."""
-        lengths = self._lengths
+        lengths, times = self._lengths, self._segments.times
         bags, start = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
         order = np.lexsort((-f, np.broadcast_to(bags, f.shape)), axis=-1)
         ordered = np.take_along_axis(f, order, axis=-1)
-        times = self._segments.times(np.ones(len(bags)))
-        until = np.cumsum(times[order], axis=-1)
-        before = (until - times[order])[:, start]
+        number = times(np.ones(len(bags)))[order]
+        until = np.cumsum(number, axis=-1)
+        before = (until - number)[:, start]
         middle = np.zeros_like(before)
         for rank in (self._inside, self._inside + 1):
             short = until - np.repeat(before + rank, lengths, axis=-1) < 0
@@ -186,9 +193,8 @@ class SmallBags(TwoClassBags):
         swapped = (k > n - k) & self._exact
         k = np.where(swapped, n - k, k)
         most = int(np.round(k.max())) if self._exact else size
-        if table.limits is None:
-            weights = count_weights(k, S, most)
-        else:
+        weights = count_weights(k, S, most)
+        if table.limits is not None:
             weights = set_weights(*open_limits(table), S, most)
             if table.count_weights is not None and not S.any():
                 counts = np.tile(np.arange(most + 1.0), (len(n), 1))
@@ -209,22 +215,53 @@ class SmallBags(TwoClassBags):
         return -np.log(mean), self._copies.join(slopes.reshape(columns, -1))
 
 
+def weighed_counts(f: Array, final: Array, gradient: bool = True) -> tuple[Array, Any]:
+    """Mean weight of the count of each bag, and what its logarithm gains with each log-odds.
+
+    ``f`` (slots, ...) are log-odds of the rows of bags, side by side, −1e30 in slots without a row; ``final``
+    (states, ...) weighs the counts 0, 1, ... The gains are posterior probabilities less p_j.
+    """
+    small = np.exp(-np.abs(f))
+    larger = 1.0 / (1.0 + small)
+    smaller = small * larger
+    positive = f > 0
+    p, rest = np.where(positive, larger, smaller), np.where(positive, smaller, larger)
+    weight, n = final, f.shape[0]
+    after = []
+    for j in range(n - 1, -1, -1):
+        after.append(weight)
+        lower = rest[j, ...] * weight
+        lower[:-1, ...] += p[j, ...] * weight[1:, ...]
+        weight = lower
+    mean = weight[0, ...]
+    if not gradient:
+        return mean, None
+    before = np.zeros_like(final)
+    before[0, ...] = 1.0
+    ahead_of = []
+    for j in range(n):
+        ahead_of.append(np.sum(before[:-1, ...] * after[n - 1 - j][1:, ...], axis=0))
+        if j + 1 < n:
+            upper = rest[j, ...] * before
+            upper[1:, ...] += p[j, ...] * before[:-1, ...]
+            before = upper
+    return mean, p * (np.stack(ahead_of) / mean - 1.0)
+
+
 class RowCopies:
     """Writes out rows that stand for several instances, for bags that are small."""
 
     def __init__(self, table: BagTable) -> None:
-        self._source: Ints | None = None
-        if table.multiplicity is not None:
-            self._source = np.repeat(np.arange(len(table.rows)), table.multiplicity)
-            self._joined = Segments(table.multiplicity)
+        times = table.multiplicity
+        self._instances = None if times is None else Segments(times)
 
-    def make(self, f: Floats) -> Floats:
+    def make(self, f: Floats) -> Any:
         """Values (..., instances) from those of rows."""
-        return f if self._source is None else np.take(f, self._source, axis=-1)
+        return f if self._instances is None else self._instances.spread(f)
 
     def join(self, slopes: Floats) -> Any:
         """Sums over the instances of each row."""
-        return slopes if self._source is None else self._joined.sum(slopes)
+        return slopes if self._instances is None else self._instances.sum(slopes)
 
 
 def count_weights(k: Floats, S: Floats, most: int) -> Floats:

@@ -92,7 +92,9 @@ class GroupingsObservation:
 
     def __init__(self, groupings: Groupings) -> None:
         self.n_cells = groupings.n_cells
-        finest = _finest(groupings)
+        # the grouping with most cells that are not pure
+        mixed = [int((bags.proportions.max(axis=1) < 1).sum()) for bags in groupings.bags]
+        finest = int(np.argmax(mixed))
         bags = groupings.bags[finest]
         self._n_finest = bags.n_instances
         self._alone = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
@@ -102,10 +104,10 @@ class GroupingsObservation:
 
     def value(self, scores: Floats) -> float:
         """Log-probability of all counts, for scores of shape (1, n_rows)."""
-        alone = -float(self._alone.value(scores[None], _ONE)[0]) * self._n_finest
-        if self._finest is self._joint:
-            return alone
-        return alone - self._joint.value(scores[0]) + self._finest.value(scores[0])
+        value = -float(self._alone.value(scores[None], _ONE)[0]) * self._n_finest
+        if self._finest is not self._joint:
+            value += self._finest.value(scores[0]) - self._joint.value(scores[0])
+        return value
 
     def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
         """Log-probability and its gradient by the scores: posterior means less p."""
@@ -117,34 +119,22 @@ class GroupingsObservation:
             total, residual = total - joint + finest, residual - joint_slope + finest_slope
         return total, residual
 
-    def missing_weights(self, scores: Floats) -> Floats:
-        """Diagonal part p(1 − p) − w of the observed information: (n_rows,)."""
+    def information(self, scores: Floats) -> tuple[Floats, csr_array, Blocks | None]:
+        """Parts of the observed information H = Φᵀ diag(d) Φ + GᵀV⁻¹G with G = A W Φ: d, A W and V.
+
+        V is None if the labels of all rows are certain.
+        """
         p = expit(scores[0])
-        return p * (1.0 - p) - self._joint.tilted_variances(scores[0])
-
-    def gathering(self, scores: Floats) -> csr_array:
-        """A W, which sums over all cells: (n_cells, n_rows)."""
-        return self._joint.gathering(scores[0])
-
-    def cell_information(self, sums: Floats, scores: Floats) -> Floats:
-        """GᵀV⁻¹G for the sums G = A W Φ over all cells, in the order of `gathering`."""
-        return self._joint.information_of(sums, scores[0])
+        w, gathering, V = self._joint.information(scores[0])
+        return p * (1.0 - p) - w, gathering, V
 
 
 def _cells_of(bags: Bags) -> Cells:
     """Counts of the cells of a grouping, and the variance of their noise."""
-    n = bags.sizes.astype(float)
-    variance = count_covariance(bags)[:, 1, 1]
-    counts = n * bags.proportions[:, 1]
+    variance, counts = count_covariance(bags)[:, 1, 1], bags.counts[:, 1]
     whole = np.round(counts)
     near = (np.abs(counts - whole) < 1e-6) & (variance == 0)
     return Cells(bags.index, np.where(near, whole, counts), variance)
-
-
-def _finest(groupings: Groupings) -> int:
-    """The grouping with most cells that are not pure."""
-    mixed = [int((bags.proportions.max(axis=1) < 1).sum()) for bags in groupings.bags]
-    return int(np.argmax(mixed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,11 +152,6 @@ class Cells:
     def n_cells(self) -> int:
         """Number of cells."""
         return len(self.counts)
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of rows in each cell."""
-        return np.bincount(self.index, minlength=self.n_cells + 1)[:-1]
 
     def sums(self, values: Floats) -> Floats:
         """Sum of what rows have, over each cell."""
@@ -186,6 +171,14 @@ class Cells:
         """Only some rows and cells."""
         place = np.append(np.where(cells, np.cumsum(cells) - 1, cells.sum()), cells.sum())
         return Cells(place[self.index[rows]], self.counts[cells], self.variance[cells])
+
+    def without(self, sure: Bools, positive: Bools) -> Cells:
+        """Without rows whose label is sure, nor the cells that then are empty."""
+        counts = self.counts - self.sums((sure & positive).astype(float))
+        if ((counts < -_GAP) & (self.variance == 0)).any():
+            raise ValueError(_IMPOSSIBLE)
+        left = Cells(self.index, counts, self.variance)
+        return left.kept(~sure, self.sums((~sure).astype(float)) > 0)
 
 
 class Margins:
@@ -221,10 +214,9 @@ class Margins:
     def value(self, f: Floats) -> float:
         """−log Pr for the scores (n_rows,)."""
         value = float(np.logaddexp(0, self._sign * f[self._sure]).sum())
-        if not self._cells:
-            return value
-        tilted = self._tilt(f[self._open])
-        return value + tilted.value + 0.5 * self._widened(tilted.w).log_determinant
+        if self._cells:
+            value += self._of_open(f[self._open])[0]
+        return value
 
     def value_and_gradient(self, f: Floats) -> tuple[float, Floats]:
         """−log Pr and its gradient with respect to the scores."""
@@ -232,48 +224,44 @@ class Margins:
         wrong = self._sign * f[self._sure]
         gradient[self._sure] = self._sign * expit(wrong)
         value = float(np.logaddexp(0, wrong).sum())
-        if not self._cells:
-            return value, gradient
-        tilted = self._tilt(f[self._open])
-        widened = self._widened(tilted.w)
-        gradient[self._open] = expit(f[self._open]) - tilted.q + self._slope(tilted, widened)
-        return value + tilted.value + 0.5 * widened.log_determinant, gradient
-
-    def tilted_variances(self, f: Floats) -> Floats:
-        """Variance q(1 − q) of every label, tilted so that all counts are met; 0 if certain."""
-        found = np.zeros(self._n_rows)
         if self._cells:
-            found[self._open] = self._tilt(f[self._open]).w
-        return found
+            more, tilted, widened = self._of_open(f[self._open])
+            value += more
+            gradient[self._open] = expit(f[self._open]) - tilted.q + self._slope(tilted, widened)
+        return value, gradient
 
-    def gathering(self, f: Floats) -> csr_array:
-        """A diag(w) of all rows, without those whose label is certain: (n_cells, n_rows)."""
+    def _of_open(self, f: Floats) -> tuple[float, _Tilted, Blocks]:
+        """−log Pr of what is left to rows whose label is not certain, the tilts, and I + 2πV."""
+        tilted = self._tilt(f)
+        widened = self._blocks(2 * pi * tilted.w, 1 + 2 * pi * self._S)
+        return tilted.value + 0.5 * widened.log_determinant, tilted, widened
+
+    def information(self, f: Floats) -> tuple[Floats, csr_array, Blocks | None]:
+        """Variances w of labels, tilted so that all counts are met, A W of all rows, and V.
+
+        The variance is 0 for labels that are certain.
+        """
+        w, shape = np.zeros(self._n_rows), (len(self._counts), self._n_rows)
         if not self._cells:
-            return csr_array((0, self._n_rows))
-        found = self._A.multiply(self._tilt(f[self._open]).w).tocoo()
-        entries = (found.data, (found.row, self._open[found.col]))
-        return csr_array(entries, shape=(len(self._counts), self._n_rows))
+            return w, csr_array(shape), None
+        w[self._open] = own = self._tilt(f[self._open]).w
+        found = self._A.multiply(own).tocoo()
+        gathering = csr_array((found.data, (found.row, self._open[found.col])), shape=shape)
+        return w, gathering, self._blocks(own, self._S)
 
-    def information_of(self, sums: Floats, f: Floats) -> Floats:
-        """GᵀV⁻¹G, for G the sums over all cells of w times columns."""
-        if not self._cells:
-            return np.zeros((sums.shape[1],) * 2)
-        V = self._blocks(self._tilt(f[self._open]).w, self._S)
-        return sums.T @ V.solve(sums)
-
-    def _slope(self, tilted: _Tilted, widened: _Blocks) -> Floats:
+    def _slope(self, tilted: _Tilted, widened: Blocks) -> Floats:
         """Gradient of ½ log det(I + 2πV), with the tilts moving along."""
         c = pi * self._leverage(widened) * tilted.w * (1 - 2 * tilted.q)
         moved = self._blocks(tilted.w, self._S).solve(self._A @ c)
         return c - tilted.w * (self._A.T @ moved)
 
-    def _leverage(self, blocks: _Blocks) -> Floats:
+    def _leverage(self, blocks: Blocks) -> Floats:
         """ℓ_j = a_jᵀB⁻¹a_j of every row."""
         diagonal, across, inner = blocks.inverse()
         first, *others = self._cells
         total = first.spread(diagonal)
-        across, inner = _padded(across), _padded(inner)
         # rows without a cell point at the zeros behind the last one
+        across, inner = (np.pad(table, ((0, 1), (0, 1))) for table in (across, inner))
         places = [
             np.where(g.index < g.n_cells, g.index + start - self._split, inner.shape[0] - 1)
             for g, start in zip(others, self._bounds[1:-1], strict=True)
@@ -286,44 +274,39 @@ class Margins:
 
     def _tilt(self, f: Floats) -> _Tilted:
         """Newton's method for the tilts, from zero or where the last ones were."""
-        starts = [(theta, self._at(f, theta)) for theta in (self._theta, np.zeros_like(self._S))]
-        theta, point = min(starts, key=lambda start: start[1].dual)
+        starts = [self._at(f, theta) for theta in (self._theta, np.zeros_like(self._S))]
+        point = min(starts, key=lambda start: start.value)
         for _ in range(_MOST_STEPS):
             V = self._blocks(point.w, self._S)
-            gap = self._counts - self._A @ point.q - self._S * theta
+            gap = self._counts - self._A @ point.q - self._S * point.theta
             step = V.solve(gap)
             gain = float(gap @ step)
-            length, ahead = 1.0, self._at(f, theta + step)
-            while ahead.dual > point.dual - 1e-4 * length * gain and gain * length > _SMALL_GAIN:
+            length, ahead = 1.0, self._at(f, point.theta + step)
+            while ahead.value > point.value - 1e-4 * length * gain and gain * length > _SMALL_GAIN:
                 length /= 2
-                ahead = self._at(f, theta + length * step)
-            theta, point = theta + length * step, ahead
+                ahead = self._at(f, point.theta + length * step)
+            point = ahead
             if gain < _SMALL_GAIN:
                 break
-        self._theta = theta
-        free = np.logaddexp(0, f).sum()
-        return _Tilted(float(free - point.dual), theta, point.q, point.w)
+        self._theta = point.theta
+        return point._replace(value=float(np.logaddexp(0, f).sum() - point.value))
 
-    def _at(self, f: Floats, theta: Floats) -> _Point:
+    def _at(self, f: Floats, theta: Floats) -> _Tilted:
         """The dual Σ lse(f + Aᵀθ) − θᵀk + ½ θᵀSθ, which the tilts make smallest."""
         score = f + self._A.T @ theta
         small = np.exp(-np.abs(score))
         largest, other = 1 / (1 + small), small / (1 + small)
         dual = np.maximum(score, 0).sum() + np.log1p(small).sum()
         dual += theta @ (0.5 * self._S * theta - self._counts)
-        return _Point(float(dual), np.where(score > 0, largest, other), largest * other)
+        return _Tilted(float(dual), theta, np.where(score > 0, largest, other), largest * other)
 
-    def _widened(self, w: Floats) -> _Blocks:
-        """I + 2πV."""
-        return self._blocks(2 * pi * w, 1 + 2 * pi * self._S)
-
-    def _blocks(self, w: Floats, diagonal: Floats) -> _Blocks:
+    def _blocks(self, w: Floats, diagonal: Floats) -> Blocks:
         """A diag(w) Aᵀ + diag(diagonal)."""
         n = self._split
         first, others = self._A[:n], self._A[n:]
         weighed = csr_array(others.multiply(w)).T
         table = (others @ weighed).toarray() + np.diag(diagonal[n:])
-        return _Blocks(first @ w + diagonal[:n], (first @ weighed).toarray(), table)
+        return Blocks(first @ w + diagonal[:n], (first @ weighed).toarray(), table)
 
     def _check_possible(self, exact: Bools) -> None:
         """Refuse exact counts that contradict each other."""
@@ -335,20 +318,16 @@ class Margins:
             raise ValueError(_IMPOSSIBLE)
 
 
-class _Point(NamedTuple):
-    dual: float
-    q: Floats
-    w: Floats
-
-
 class _Tilted(NamedTuple):
+    """At some tilts θ: the dual, or −log Pr without its determinant; q and w."""
+
     value: float
     theta: Floats
     q: Floats
     w: Floats
 
 
-class _Blocks:
+class Blocks:
     """A symmetric matrix [[diag d, M], [Mᵀ, R]], positive definite, by its Schur complement."""
 
     def __init__(self, d: Floats, M: Floats, R: Floats) -> None:
@@ -359,15 +338,17 @@ class _Blocks:
 
     @property
     def log_determinant(self) -> float:
+        """Logarithm of the determinant."""
         return float(np.log(self._d).sum() + 2 * np.log(np.diag(self._root)).sum())
 
     def solve(self, r: Floats) -> Floats:
+        """The inverse times r."""
         first, rest = r[: self._n], r[self._n :]
         inner = self._solve_inner(rest - self._scaled.T @ first)
         return np.concatenate([(first.T / self._d).T - self._scaled @ inner, inner])
 
     def _solve_inner(self, r: Floats) -> Floats:
-        # of no lines at all, some versions of SciPy want to know nothing
+        # some versions of SciPy refuse tables without any line
         return cho_solve((self._root, True), r, check_finite=False) if len(r) else r
 
     def inverse(self) -> tuple[Floats, Floats, Floats]:
@@ -375,11 +356,6 @@ class _Blocks:
         inner = self._solve_inner(np.eye(len(self._root)))
         across = -self._scaled @ inner
         return 1 / self._d - (across * self._scaled).sum(axis=1), across, inner
-
-
-def _padded(table: Floats) -> Floats:
-    """With a line and a column of zeros behind the last ones."""
-    return np.pad(table, ((0, 1), (0, 1)))
 
 
 def _deduce(groupings: Sequence[Cells]) -> tuple[Bools, Bools, list[Cells]]:
@@ -394,20 +370,12 @@ def _deduce(groupings: Sequence[Cells]) -> tuple[Bools, Bools, list[Cells]]:
     while True:
         found, full = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
         for g in left:
-            exact = g.variance == 0
-            none, all_of_it = exact & (g.counts < 1e-6), exact & (g.counts > g.sizes - 1e-6)
+            exact, sizes = g.variance == 0, g.sums(np.ones(len(rows)))
+            none, all_of_it = exact & (g.counts < 1e-6), exact & (g.counts > sizes - 1e-6)
             found |= g.spread((none | all_of_it).astype(float)) > 0
             full |= g.spread(all_of_it.astype(float)) > 0
         if not found.any():
             return sure, positive, left
         sure[rows[found]], positive[rows[found]] = True, full[found]
-        left = [_without(g, found, full) for g in left]
+        left = [g.without(found, full) for g in left]
         rows = rows[~found]
-
-
-def _without(g: Cells, sure: Bools, positive: Bools) -> Cells:
-    """A grouping without rows whose label is sure, nor the cells that then are empty."""
-    rest = Cells(g.index, g.counts - g.sums((sure & positive).astype(float)), g.variance)
-    if ((rest.counts < -_GAP) & (g.variance == 0)).any():
-        raise ValueError(_IMPOSSIBLE)
-    return rest.kept(~sure, g.sums((~sure).astype(float)) > 0)

@@ -44,6 +44,15 @@ u_b, v vᵀ/(V_û + 1/τ²). Noise of variance S makes τ² smaller by the facto
 Each class has a random intercept of variance τ²/2 then, so that the log-odds of one class against
 another vary by τ². Counts must be exact.
 
+**Sets of counts**, low ≤ K ≤ high. The posterior of labels is a mixture, over the counts in the set, of
+posteriors given a count. Posterior means come from the gradient of the log-probability of the set, and
+the variance of the count from the derivative of its posterior mean by a common shift of all scores:
+
+    d E[K | set]/du = Var(K | set),    so that    −d²ℓ/du² = V − Var(K | set),    V = Σ_j p_j(1 − p_j).
+
+Labels depend on each other by the count alone. So a set is treated, as to covariances, like a count
+with normal noise that leaves it the same posterior variance.
+
 References
 ----------
 Louis, T. A. (1982). Finding the observed information matrix when using the EM algorithm. JRSS B 44.
@@ -59,15 +68,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from unbag._arrays import Bools, Floats, Segments
+from unbag._arrays import Floats, Segments
 from unbag.bags.bags import Bags
 from unbag.bags.count_sets import CountWeights
 from unbag.defaults import EXACT_SIZE
-from unbag.observations.class_sets import noise_of_sets, set_posterior
-from unbag.observations.count_likelihood import count_covariance
+from unbag.observations.count_likelihood import WeighedBags, count_covariance
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
-from unbag.observations.sets import SetObservation
-from unbag.observations.weighed_bags import WeighedBags
+from unbag.observations.several_classes import noise_of_sets, set_posterior
 
 # The fixed point settles within a few steps, in large bags within two. So small that it makes no
 # difference which other bags a bag is computed with.
@@ -85,22 +92,19 @@ _NOISY_STEPS = 4
 # Longest Newton step of the intercepts of several classes, and gap by the size of a bag that is none.
 _LONGEST_STEP, _NO_GAP = 1.0, 1e-9
 
+# Of sets: the shift by which derivatives are taken, the longest and the shortest step of intercepts, and how many.
+_SHIFT = 1e-3
+_LONGEST_OF_SETS, _SHORTEST_OF_SETS, _SET_STEPS = 3.0, 1e-7, 30
+
 
 @dataclass(frozen=True, eq=False)
 class Information:
     """Observed information of the scores of all rows: a diagonal, and a low rank per bag.
 
     The block of the rows i and j of a bag is δ_ij ``weights[..., j]`` + Σ_r u_ir u_jrᵀ with
-    u_jr = ``factors[:, r, j]``, less the same with ``lost``.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_outputs, n_outputs, n_rows)
-        p(1 − p) − w; of several classes, the difference of covariance matrices.
-    factors : ndarray of shape (n_outputs, rank, n_rows)
-        w/√V; of several classes, D_j V^{−1/2}.
-    lost : ndarray of shape (n_outputs, rank, n_rows), optional
-        Factors of what random intercepts take away.
+    u_jr = ``factors[:, r, j]``, less the same with ``lost``, which random intercepts take away. Weights
+    (n_outputs, n_outputs, n_rows) are p(1 − p) − w, factors (n_outputs, rank, n_rows) w/√V; of several
+    classes, the difference of covariance matrices, and D_j V^{−1/2}.
     """
 
     weights: Floats
@@ -111,11 +115,10 @@ class Information:
 class CountObservation:
     """Log-probability of what is known of all bags, posterior means, and observed information.
 
-    Rows are in the order of their bags, as `unbag.bags.Bags.with_labelled_rows_apart` gives them, and
-    rows of known label are bags of one row. ``n_outputs`` is 1 for two classes, with the log-odds of
-    the second as scores, else the number of classes. Of each bag, ``counts`` are those of the last
-    class and ``noise`` the variances of their noise; where a count is a set, what is to be expected and
-    about how wide it is. ``n_bags_aggregated`` leaves out rows of known label, and ``bag_effects`` are τ².
+    Rows are in the order of their bags, and rows of known label are bags of one row. Scores have
+    ``n_outputs``: 1 for two classes, the log-odds of the second, else one for each class. Of each bag,
+    ``counts`` are those of the last class and ``noise`` the variances of their noise; where a count is a
+    set, what is to be expected and about how wide it is. ``bag_effects`` are τ².
 
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
@@ -132,30 +135,25 @@ class CountObservation:
             raise ValueError("Rows must be in the order of their bags.")
         covariance = count_covariance(bags)
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
-        self.sizes, self.labelled = bags.sizes, bags.labelled
-        self.multiplicity = np.ones(bags.n_instances)
-        if bags.multiplicity is not None:
-            self.multiplicity = bags.multiplicity.astype(float)
-        self.lengths = bags.lengths
+        self.sizes, self.lengths, self.labelled = bags.sizes, bags.lengths, bags.labelled
+        # sums over instances, and over what is summed over the instances of a row already
+        self._segments = Segments(bags.lengths, bags.multiplicity)
+        self._rows = Segments(bags.lengths)
+        self.multiplicity = self._segments.times(np.ones(bags.n_instances))
         self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
         self.class_counts = bags.counts.T
         self.bag_effects = np.zeros(bags.n_bags)
         self.n_bags_aggregated = int((~bags.labelled).sum())
         self._bags = WeighedBags(bags, covariance, EXACT_SIZE)
-        self._sets: SetObservation | None = None
-        # without the weights of label shift
-        self._plain_sets: SetObservation | None = None
+        # of sets, and of sets without the weights of label shift
+        self._sets = self._plain_sets = None
         if bags.limits is not None and bags.is_set.any() and self.n_outputs == 1:
             self._sets = self._plain_sets = SetObservation(bags, covariance, EXACT_SIZE)
             low, high = bags.limits[self._sets.bags].T
             # about what a set leaves open, for the determinant of Laplace's approximation
             self.noise = self.noise.copy()
             self.noise[self._sets.bags] += ((high - low + 1.0) ** 2 - 1.0) / 12.0
-        # sums over instances, and over what is summed over the instances of a row already
-        self._segments = Segments(bags.lengths, bags.multiplicity)
-        self._rows = Segments(bags.lengths)
-        self._noise = covariance
-        self._known = bags
+        self._noise, self._known, self.is_set = covariance, bags, bags.is_set
 
     def with_bag_effects(self, variances: Floats) -> CountObservation:
         """The same with random intercepts of variances τ², of all bags but rows of known label.
@@ -173,18 +171,11 @@ class CountObservation:
         """Whether there can be random intercepts: of several classes, where all counts are exact."""
         return self.n_outputs == 1 or not (self._noise.any() or self.is_set.any())
 
-    @property
-    def is_set(self) -> Bools:
-        """Which bags have a count that is known as a set."""
-        return self._known.is_set
-
     def with_label_shift(self, weight: float) -> CountObservation:
         """The same with weights of label shift for the counts in sets."""
-        return (
-            self
-            if self._sets is None
-            else self.with_count_weights(CountWeights(self._known, weight))
-        )
+        if self._sets is None:
+            return self
+        return self.with_count_weights(CountWeights(self._known, weight))
 
     def with_count_weights(self, weights: CountWeights) -> CountObservation:
         """The same with weights of the counts in sets, if there are any, by more bags than these."""
@@ -196,40 +187,38 @@ class CountObservation:
 
     def value(self, scores: Floats) -> float:
         """Log-probability ℓ of what is known, for scores of shape (n_outputs, n_rows)."""
-        u = self._intercepts(scores)
-        shifted = scores + self._segments.spread(u)
-        value = -float(self._bags.evaluate(shifted[None], gradient=False)[0][0])
-        return value - self._intercept_penalty(shifted, u, gradient=False)[0]
+        return self._evaluate(scores, gradient=False)[0]
 
     def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
         """ℓ and its gradient by the scores, the posterior means less p, times multiplicities."""
+        value, residual = self._evaluate(scores, gradient=True)
+        assert residual is not None
+        return value, residual
+
+    def _evaluate(self, scores: Floats, gradient: bool) -> tuple[float, Floats | None]:
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
-        value, gradient = self._bags.evaluate(shifted[None])
-        penalty, bent = self._intercept_penalty(shifted, u)
-        return -float(value[0]) - penalty, -gradient[0] - bent
+        value, slopes = self._bags.evaluate(shifted[None], gradient)
+        penalty, bent = self._intercept_penalty(shifted, u, gradient)
+        return -float(value[0]) - penalty, -slopes[0] - bent if gradient else None
 
     def information(self, scores: Floats, residual: Floats) -> Information:
         """−∂²ℓ/∂η∂ηᵀ, at scores and with the residual there."""
-        found, own = self._of_instances(scores, residual), self._segments.times
-        lost = None if found.lost is None else own(found.lost)
-        return Information(own(found.weights), own(found.factors), lost)
-
-    def _of_instances(self, scores: Floats, residual: Floats) -> Information:
-        """The same with one instance of each row, as if it were a row."""
-        number = self.multiplicity
-        given = self._of_two_classes if self.n_outputs == 1 else self._of_several_classes
-        if not self.bag_effects.any():
-            return given(scores, residual / number)
-        u = self._intercepts(scores)
-        shifted = scores + self._segments.spread(u)
-        found = given(shifted, (residual + self._intercept_penalty(shifted, u)[1]) / number)
-        # information of the scores times one: that of their common shift
         rows, eye = self._segments, np.eye(self.n_outputs)[:, :, None]
-        along = rows.spread(rows.sum(found.factors))
-        shift = found.weights + np.einsum("arj,crj->acj", found.factors, along)
-        root = rows.spread(_half_inverse(rows.sum(shift) + self._precision * eye))
-        return replace(found, lost=np.einsum("acj,crj->arj", shift, root))
+        u = self._intercepts(scores)
+        scores = scores + rows.spread(u)
+        # of one instance of each row, as if it were a row
+        residual = (residual + self._intercept_penalty(scores, u)[1]) / self.multiplicity
+        given = self._of_two_classes if self.n_outputs == 1 else self._of_several_classes
+        found = given(scores, residual)
+        lost = None
+        if self.bag_effects.any():
+            # information of the scores times one: that of their common shift
+            along = rows.spread(rows.sum(found.factors))
+            shift = found.weights + np.einsum("arj,crj->acj", found.factors, along)
+            root = rows.spread(_half_inverse(rows.sum(shift) + self._precision * eye))
+            lost = rows.times(np.einsum("acj,crj->arj", shift, root))
+        return Information(rows.times(found.weights), rows.times(found.factors), lost)
 
     def times(self, information: Information, values: Floats) -> Floats:
         """Product of the information of the scores and values (n_outputs, n_rows) of all rows."""
@@ -317,8 +306,7 @@ class CountObservation:
             return 0.0, np.zeros((1, 1))
         if self.n_outputs > 1:
             return self._penalty_of_classes(shifted, u, gradient)
-        rows, precision = self._segments, self._precision
-        p = expit(shifted)
+        rows, precision, p = self._segments, self._precision, expit(shifted)
         v = p * (1.0 - p)
         V = np.maximum(rows.sum(v), _TINY)
         share = V / (V + self.noise)
@@ -392,14 +380,14 @@ class CountObservation:
         own = np.flatnonzero(self.is_set)
         if not len(own):
             return 0.0
-        limits, ends = self._known.limits, np.cumsum(self.lengths)
+        limits, lengths = self._known.limits, self.lengths
         assert limits is not None
-        left = []
+        left, ends = [], np.cumsum(lengths)
         for b in own:
-            rows = slice(ends[b] - self.lengths[b], ends[b])
-            number = self.multiplicity[rows]
-            low, high = limits[b, :, 0], limits[b, :, 1]
-            left.append(set_posterior(scores[:, rows], number, low, high, True).covariance)
+            rows = slice(ends[b] - lengths[b], ends[b])
+            low, high = limits[b].T
+            known = set_posterior(scores[:, rows], self.multiplicity[rows], low, high, True)
+            left.append(known.covariance)
         found = np.zeros_like(V)
         noise = noise_of_sets(np.moveaxis(V[..., own], -1, 0), np.array(left))
         found[..., own] = np.moveaxis(noise, 0, -1)
@@ -422,6 +410,70 @@ class CountObservation:
         spread = _half_inverse(rows.sum(D) + noise)
         U = np.einsum("acj,crj->arj", D, rows.spread(spread), optimize=True)
         return Information(_class_covariance(p) - D, U)
+
+
+class SetObservation:
+    """Those of some bags of two classes, sorted by bag, whose counts are known as sets.
+
+    ``covariance`` (bags, classes, classes) is that of the noise of counts; bags of at most ``exact_size``
+    instances are summed exactly. ``bags`` and ``rows`` are positions of the bags that these are, and of their rows.
+    """
+
+    def __init__(self, bags: Bags, covariance: Floats, exact_size: int) -> None:
+        self.bags = np.flatnonzero(bags.is_set)
+        some, self.rows = bags.take(self.bags)
+        self._losses = WeighedBags(some, covariance[self.bags], exact_size)
+        self._sums = Segments(some.lengths)
+        self._instances = Segments(some.lengths, some.multiplicity)
+        self.spread = self._sums.spread
+        self._last: Floats | None = None
+        self._shift_at: Floats | None = None
+        self._shift = np.empty(0), np.empty(0)
+        self._number = self._instances.times(np.ones(len(self.rows)))
+
+    def information(self, scores: Floats) -> tuple[Floats, Floats]:
+        """−d²ℓ/du² of each set for a common shift u of its scores, and V; it lies between 0 and V."""
+        own = scores[:, self.rows]
+        found = self.shift(scores)[1]
+        V = np.maximum(self._instances.sum(_variance(own[0])), _TINY)
+        return np.clip(found, _SURE * V, V), V
+
+    def shift(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Information of an instance of each row about a common shift, and its sums."""
+        own = scores[:, self.rows]
+        if self._shift_at is None or not np.array_equal(own, self._shift_at):
+            found = (self._slopes(own + _SHIFT) - self._slopes(own - _SHIFT)) / (2.0 * _SHIFT)
+            self._shift_at, self._shift = own, (found / self._number, self._sums.sum(found))
+        return self._shift
+
+    def intercepts(self, scores: Floats, start: Floats, precision: Floats) -> Floats:
+        """û of each set, where ℓ(η + u) − u²/2τ² is largest."""
+        own, precision = scores[:, self.rows], precision[self.bags]
+        # those of the last scores are not far
+        u = start[self.bags] if self._last is None else self._last
+        known, longest, before = np.zeros_like(u), np.inf, np.inf
+        for number in range(_SET_STEPS):
+            here = own + self.spread(u)
+            residual = -self._sums.sum(self._slopes(here))
+            if number == 0 or longest > 0.1 * before:
+                known = (residual + self._sums.sum(self._slopes(here + _SHIFT))) / _SHIFT
+                known = np.maximum(known, 0.0)
+            before = longest
+            step = (residual - u * precision) / (known + precision)
+            u = u + np.clip(step, -_LONGEST_OF_SETS, _LONGEST_OF_SETS)
+            longest = float(np.abs(step).max())
+            if longest < _SHORTEST_OF_SETS:
+                break
+        self._last = u
+        return u
+
+    def residual(self, scores: Floats) -> Floats:
+        """E[K | set] − Σ_j p_j."""
+        return -self._sums.sum(self._slopes(scores[:, self.rows]))
+
+    def _slopes(self, own: Floats) -> Floats:
+        """Derivatives of losses by the scores of these rows."""
+        return self._losses.evaluate(own[None])[1][0, 0]
 
 
 def _variance(scores: Floats) -> Floats:

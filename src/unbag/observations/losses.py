@@ -1,12 +1,7 @@
 """Losses for training and for measuring, and what the theory asks of them.
 
-All two-class losses here are functions of the margin: with a score f(x) = t,
-
-    ℓ₊(t) = φ(t),    ℓ₋(t) = φ(−t).
-
-`SoftmaxLoss` is the logistic loss for any number of classes. Every loss answers the same two calls:
-`losses(scores)` against each class, and `pull_back(scores, weights)`, which turns weights on these
-losses into a gradient with respect to the scores. That is all the corrected risk needs.
+All two-class losses here are functions of the margin: with a score f(x) = t, ℓ₊(t) = φ(t) and ℓ₋(t) = φ(−t).
+`SoftmaxLoss` is the logistic loss for any number of classes.
 """
 
 from __future__ import annotations
@@ -16,6 +11,7 @@ from math import inf, log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from unbag._arrays import Array
 from unbag._checks import check_choice
@@ -279,8 +275,7 @@ class SoftmaxLoss(ClassLoss):
 
     def probability(self, scores: Array) -> Array:
         """Softmax of the scores."""
-        powers = np.exp(scores - np.max(scores, axis=1, keepdims=True))
-        return powers / np.sum(powers, axis=1, keepdims=True)
+        return softmax(scores, axis=1)
 
     def class_probabilities(self, decision: Array) -> Array:  # noqa: D102
         return self.probability(decision)

@@ -26,13 +26,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 from unbag.models.mixed import LLPClassifier, TermSummary
 from unbag.observations.losses import ClassLoss
-from unbag.terms.base import Term
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm, SparseTerm, Term
 from unbag.terms.design import layout
 from unbag.terms.encoding import TableEncoder
 from unbag.terms.kernel import KernelTerm
-from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
 
 # Estimators of scikit-learn that only compute with NumPy, whatever they receive, except what is checked below.
 _SCIKIT_LEARN = {

@@ -33,9 +33,8 @@ from unbag.tables.features import (
 from unbag.tables.mixed_features import RARE, MixedFeatures
 from unbag.tables.pipeline import gap_goes_left, refuse_text, split_pipeline, trees_of
 from unbag.tables.schema import Schema
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm
 from unbag.terms.kernel import KernelTerm
-from unbag.terms.numbers import NumberTerm
 
 __all__ = ["export_onnx"]
 

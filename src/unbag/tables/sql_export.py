@@ -18,11 +18,17 @@ from unbag.tables.features import DIGITS, PERIODS, DatetimeFeatures, NumericFeat
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.pipeline import gap_goes_left, refuse_text, split_pipeline, trees_of
 from unbag.tables.schema import Schema
-from unbag.tables.sql_expressions import Category, Feature, Flag, Scaled, Writer, literal, total
-from unbag.terms.categories import CategoryTerm
+from unbag.tables.sql_expressions import (
+    Category,
+    Feature,
+    Flag,
+    Scaled,
+    Writer,
+    literal,
+    total,
+)
+from unbag.terms.columns import CategoryTerm, NumberTerm, SparseTerm
 from unbag.terms.kernel import KernelTerm
-from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
 
 # Characters of all expressions together: engines refuse more, or take minutes to parse it.
 _LONGEST = 4_000_000

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, hstack
 
 from unbag._arrays import Floats
 from unbag.observations.information import Information
-from unbag.terms.base import Term
+from unbag.terms.columns import Term
 from unbag.terms.encoding import EncodedRows, Moments
 
 # Sums over bags of sparse columns are sparse matrices while at most this many are not zero.

@@ -13,7 +13,7 @@ import numpy as np
 
 from unbag._arrays import Floats
 from unbag._optional import optional
-from unbag.terms.base import Term
+from unbag.terms.columns import Term
 from unbag.terms.design import Design
 from unbag.terms.encoding import EncodedRows
 
@@ -22,14 +22,7 @@ _SENT = 2**14
 
 
 class DeviceDesign(Design):
-    """Φ of some rows, sorted by bag, on a device.
-
-    Parameters
-    ----------
-    terms, rows, sizes : as in `Design`
-    device : str
-        As torch names it.
-    """
+    """`Design` on a device, as torch names it."""
 
     _block_entries: ClassVar[int] = 2**26
     _most_kept: ClassVar[float] = 0.0

@@ -23,28 +23,14 @@ _BLOCK = 2**16
 # The level of a category where a table has no value.
 MISSING_LEVEL = "(missing)"
 
-_AS_TEXT = (nw.Categorical, nw.Enum, nw.String)
-_AS_TIME = (nw.Datetime, nw.Date, nw.Duration)
-
 
 class Moments(NamedTuple):
-    """What is summed of each column of a table.
+    """What is summed of each column of a table."""
 
-    Attributes
-    ----------
-    counts : ndarray
-        Numbers of values.
-    means : ndarray
-    squares : ndarray
-        Sums of squares around the means.
-    binary : ndarray of bool
-        Whether all values are 0 or 1.
-    """
-
-    counts: Floats
+    counts: Floats  # numbers of values
     means: Floats
-    squares: Floats
-    binary: NDArray[np.bool_]
+    squares: Floats  # sums of squares around the means
+    binary: NDArray[np.bool_]  # whether all values are 0 or 1
 
     @classmethod
     def of(cls, values: Floats, multiplicity: Any = None) -> Moments:
@@ -83,38 +69,27 @@ class TrainingRows(Protocol):
     @property
     def n_instances(self) -> int:
         """Number of rows, counted by their multiplicities."""
-        ...
 
     @property
     def is_sparse(self) -> bool:
         """Whether numbers are a sparse matrix."""
-        ...
 
     def moments(self, places: Ints) -> Moments:
         """Moments of some columns of numbers."""
-        ...
 
     def sum_of_squares(self) -> float:
         """Sum of the squares of all entries of a sparse matrix."""
-        ...
 
     def instances(self, positions: Ints) -> EncodedRows:
         """Some instances, by their positions in rising order; a row stands for one or several."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows of a table as arrays.
+    """Rows of a table as arrays: `TrainingRows` in memory.
 
-    Attributes
-    ----------
-    numbers : ndarray or sparse matrix of shape (n_rows, n_number_columns)
-        NaN where a value is missing.
-    codes : ndarray of int, shape (n_rows, n_category_columns)
-        Place of the level in the list of its column; −1 for levels that training did not have.
-    multiplicity : ndarray of int, shape (n_rows,), optional
-        How many instances each row stands for.
+    Numbers are an array or a sparse matrix, NaN where a value is missing; codes (n_rows, n_categories) say
+    which of the levels of a column a row has, −1 for levels that training did not have.
     """
 
     numbers: Any
@@ -148,13 +123,11 @@ class EncodedRows:
 
     def moments(self, places: Ints) -> Moments:
         """Moments of some columns of numbers."""
-        blocks = (self[start : start + _BLOCK] for start in range(0, len(self), _BLOCK))
-        return Moments.join(
-            [
-                Moments.of(block.numbers[:, places].astype(np.float64), block.multiplicity)
-                for block in blocks
-            ]
-        )
+        parts = []
+        for start in range(0, len(self), _BLOCK):
+            block = self[start : start + _BLOCK]
+            parts.append(Moments.of(block.numbers[:, places].astype(float), block.multiplicity))
+        return Moments.join(parts)
 
     def sum_of_squares(self) -> float:
         """Sum of the squares of all entries of a sparse matrix."""
@@ -170,16 +143,6 @@ class TableEncoder:
     Numbers, truth values and times are numbers; categoricals, text and all else are categories.
     Arrays and sparse matrices hold numbers only.
 
-    Attributes
-    ----------
-    number_names, category_names : list of str
-    number_places, category_places : list of int
-        Which columns of the table these are.
-    levels : list of list of str
-        The levels of each category, in alphabetical order.
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> from unbag.terms.encoding import TableEncoder
     >>> table = pd.DataFrame({"age": [31, 45, None], "city": ["Rome", "Oslo", None]})
@@ -191,9 +154,9 @@ class TableEncoder:
 
     number_names: list[str]
     category_names: list[str]
-    number_places: list[int]
+    number_places: list[int]  # which columns of the table these are
     category_places: list[int]
-    levels: list[list[str]]
+    levels: list[list[str]]  # of each category, in alphabetical order
 
     def fit(self, X: Any) -> TableEncoder:
         """Learn what each column holds."""
@@ -268,9 +231,9 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
 
 def _is_category(column: nw.Series[Any]) -> bool:
     dtype = column.dtype
-    if isinstance(dtype, _AS_TEXT):
+    if isinstance(dtype, nw.Categorical | nw.Enum | nw.String):
         return True
-    if dtype.is_numeric() or isinstance(dtype, (nw.Boolean, *_AS_TIME)):
+    if dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Datetime | nw.Date | nw.Duration):
         return False
     try:
         _numbers(column)

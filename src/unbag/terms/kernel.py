@@ -20,9 +20,8 @@ from sklearn.utils.random import sample_without_replacement
 
 from unbag._arrays import Floats
 from unbag.defaults import KERNEL_LEFT_OUT, KERNEL_PRIOR_SD, LANDMARK_CANDIDATES
-from unbag.terms.base import Term
+from unbag.terms.columns import NumberTerm, Term
 from unbag.terms.encoding import EncodedRows, TrainingRows
-from unbag.terms.numbers import NumberTerm
 
 _ROUNDING = 1e-10
 

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from unbag.terms.base import Term
-from unbag.terms.categories import CategoryTerm
+from unbag.terms.columns import CategoryTerm, NumberTerm, SparseTerm, Term
 from unbag.terms.encoding import TableEncoder, TrainingRows
 from unbag.terms.kernel import KernelTerm
-from unbag.terms.numbers import NumberTerm
-from unbag.terms.sparse import SparseTerm
 
 
 def make_terms(
@@ -53,16 +50,11 @@ def make_terms(
 def read_groups(groups: Any, names: list[str]) -> tuple[dict[str, list[int]], list[int]]:
     """Return the places of the columns of each group, and of those that are in none.
 
-    Examples
-    --------
     >>> from unbag.terms.make import read_groups
     >>> read_groups({"site": ["x1", 2]}, ["x0", "x1", "x2"])
     ({'site': [1, 2]}, [0])
     """
-    if callable(groups):
-        groups = groups(names)
-    if groups is None:
-        groups = {}
+    groups = (groups(names) if callable(groups) else groups) or {}
     if not isinstance(groups, Mapping):
         groups = {f"group {i}": columns for i, columns in enumerate(groups)}
     place = {name: i for i, name in enumerate(names)}

@@ -23,8 +23,7 @@ from unbag._arrays import Floats
 from unbag._checks import check_choice, check_one_each, check_share
 from unbag.bags.bags import Bags
 from unbag.defaults import EXACT_SIZE
-from unbag.observations.count_likelihood import count_covariance
-from unbag.observations.weighed_bags import WeighedBags
+from unbag.observations.count_likelihood import WeighedBags, count_covariance
 
 # From scores (rows, outputs) in single or double precision to the mean loss of rows.
 MeanLoss = Callable[[Tensor], Tensor]

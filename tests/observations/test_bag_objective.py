@@ -6,8 +6,7 @@ import pytest
 from unbag import bag_target, check_bag_target
 from unbag.bags.priors import prior_offset
 from unbag.datasets import add_count_noise, make_gaussian_bags
-from unbag.models.objective import BagObjective
-from unbag.observations.count_likelihood import CountLikelihood
+from unbag.observations.count_likelihood import BagObjective, CountLikelihood
 
 DATA = make_gaussian_bags(n_bags=12, bag_size=20, random_state=0)
 THREE = make_gaussian_bags(n_bags=12, bag_size=20, n_classes=3, random_state=0)
