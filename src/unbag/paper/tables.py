@@ -14,9 +14,8 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from unbag._text import counted, markdown_table, p_text
+from unbag.paper.experiments import METHODS, N_BAGS, N_INSTANCES
 from unbag.paper.rows import Row
-from unbag.paper.runner import METHODS
-from unbag.paper.trials import N_BAGS, N_INSTANCES
 
 # The paper's own method is the counterpart of all of ours.
 _PAPER_NAME = {

@@ -25,7 +25,7 @@ from unbag.bags.bags import Bags
 from unbag.models.base import row_blocks
 from unbag.paper.bounds.contamination import PairModel, refuse_first
 from unbag.paper.kernels import Kernel
-from unbag.paper.pairing import Pairing
+from unbag.paper.weights import Pairing
 
 # Numbers held at a time: 32 MB of them.
 BLOCK = 1 << 22

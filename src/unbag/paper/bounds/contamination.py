@@ -30,7 +30,7 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_choice, check_one_each, check_share
 from unbag.bags.targets import bag_target
 from unbag.observations.losses import Loss, get_loss
-from unbag.paper.pairing import Pairing
+from unbag.paper.weights import Pairing
 
 # The first theorem is for known proportions, the second for observed ones; bags can be drawn
 # under all five models.
