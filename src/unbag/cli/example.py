@@ -12,7 +12,7 @@ from unbag._files import check_place
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
 from unbag.datasets import load_flights, load_visits
-from unbag.datasets.visits import conversion_tables
+from unbag.datasets.shipped import conversion_tables
 from unbag.tables import write_table
 
 _EXAMPLES = """examples:
