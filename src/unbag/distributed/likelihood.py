@@ -143,7 +143,7 @@ class DistributedLikelihood:
 
     def products(self, theta: Floats) -> Products:
         """Products with H at θ, without a matrix."""
-        parts = self._parts.map(_products, self._bag_effect, share(theta))
+        parts = self._parts.map(_evaluate, "products", self._bag_effect, share(theta))
         kept = parts.keep() if self._keep else parts
         return lambda directions: kept.reduce(_times, sum, directions)
 
@@ -163,10 +163,6 @@ class DistributedLikelihood:
 
     def _sum(self, join: Callable[[list[Any]], Any], method: str, *inputs: Any) -> Any:
         return self._parts.reduce(_evaluate, join, method, self._bag_effect, *inputs)
-
-
-def _products(part: PartLikelihood, bag_effect: float, theta: Floats) -> Products:
-    return part.of_bags.with_bag_effect(bag_effect).products(theta)
 
 
 def _times(products: Products, directions: Floats) -> Floats:
