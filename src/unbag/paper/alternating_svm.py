@@ -140,8 +140,7 @@ def objective(machine: Machine, labels: Bools, bags: Bags, C: float, C_bag: floa
 # --- alternation ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Alternation:
+class Alternation(NamedTuple):
     """Where an alternation ended."""
 
     coef: Floats
@@ -174,14 +173,8 @@ class Schedule:
             # with the same labels the next machine would be the same, too
             settled = settled or np.array_equal(labels, before)
             if settled or len(objectives) == self.max_iter:
-                return Alternation(
-                    machine.coef,
-                    machine.intercept,
-                    labels,
-                    tuple(objectives),
-                    settled,
-                    len(objectives),
-                )
+                found = machine.coef, machine.intercept, labels
+                return Alternation(*found, tuple(objectives), settled, len(objectives))
 
     def minimise(self, machines: Machines, bags: Bags, C: float, C_bag: float) -> Alternation:
         """Anneal from ``n_init`` random labelings and keep the lowest end."""
@@ -192,7 +185,7 @@ class Schedule:
             for level in annealing(C):
                 end = self.alternate(machines, bags, labels, level, C_bag)
                 labels, n_iter = end.labels, n_iter + end.n_iter
-            ends.append(replace(end, n_iter=n_iter))
+            ends.append(end._replace(n_iter=n_iter))
         return min(ends, key=lambda end: end.objectives[-1])
 
 
@@ -359,4 +352,4 @@ def _fit_grid(
     for C in Cs:
         machines = Machines(K)
         ends += [plan.minimise(machines, bags, float(C), float(C_bag)) for C_bag in C_bags]
-    return [replace(end, coef=end.coef[place], labels=end.labels[place]) for end in ends]
+    return [end._replace(coef=end.coef[place], labels=end.labels[place]) for end in ends]

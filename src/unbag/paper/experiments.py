@@ -11,7 +11,7 @@ where it was, and two runs on the same folder do not spoil each other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from joblib import parallel_config
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -189,31 +190,25 @@ def _rows(data: Bunch, rows: Ints) -> Bunch:
 
 @dataclass(frozen=True)
 class Method:
-    """How to make an estimator, what it is fitted to and which settings it chooses itself."""
+    """An estimator, which settings it chooses itself, and what it is fitted to."""
 
-    make: Callable[[], Any]
+    estimator: Any
     chosen: tuple[str, ...]
     sees_labels: bool = False
 
 
-def _as_published() -> LMMCMClassifierCV:
-    return LMMCMClassifierCV(
-        10.0 ** -np.arange(6), selection="folds", gamma="scale", weights="pairs"
-    )
-
-
-def _corrected() -> LMMCMClassifierCV:
-    return LMMCMClassifierCV(correction="nonnegative")
-
+_AS_PUBLISHED = LMMCMClassifierCV(
+    10.0 ** -np.arange(6), selection="folds", gamma="scale", weights="pairs"
+)
 
 METHODS: dict[str, Method] = {
-    "lmmcm-paper": Method(_as_published, ("alpha_",)),
-    "lmmcm": Method(_corrected, ("alpha_",)),
-    "likelihood": Method(LLPClassifier, ()),
-    "invcal": Method(InvCalClassifier, ("C_", "epsilon_", "gamma_")),
-    "alter-psvm": Method(AlternatingSVMClassifier, ("C_", "C_bag_", "gamma_")),
-    "epr": Method(ProportionRiskClassifier, ("alpha_",)),
-    "labels": Method(LLPClassifier, (), sees_labels=True),
+    "lmmcm-paper": Method(_AS_PUBLISHED, ("alpha_",)),
+    "lmmcm": Method(LMMCMClassifierCV(correction="nonnegative"), ("alpha_",)),
+    "likelihood": Method(LLPClassifier(), ()),
+    "invcal": Method(InvCalClassifier(), ("C_", "epsilon_", "gamma_")),
+    "alter-psvm": Method(AlternatingSVMClassifier(), ("C_", "C_bag_", "gamma_")),
+    "epr": Method(ProportionRiskClassifier(), ("alpha_",)),
+    "labels": Method(LLPClassifier(), (), sees_labels=True),
 }
 
 
@@ -248,11 +243,6 @@ def make_tasks(
     """List the trials of all combinations; the first trial of everything comes first.
 
     Methods are names in `METHODS`; random bags have no ``ranges`` of the true proportions.
-
-    >>> from unbag.paper.runner import make_tasks
-    >>> tasks = make_tasks(datasets=["magic"], bag_sizes=[128], trials=2)
-    >>> len(tasks), tasks[0].seed, tasks[-1].seed
-    (4, 0, 1)
     """
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
@@ -275,7 +265,7 @@ def run_task(task: Task) -> Row:
     One thread each: trials run side by side, and their seconds are core-seconds.
     """
     method = METHODS[task.method]
-    model = method.make()
+    model = clone(method.estimator)
     with threadpool_limits(1), parallel_config("sequential"):
         trial = make_trial(task.setting, task.seed)
         start = time.perf_counter()

@@ -66,12 +66,6 @@ def solve_bag_regression(
     LIBSVM has one tube E for all. So each bag is there twice, with the targets y − ε + E and
     y + ε − E: where E is large, the first can only pull scores up to y − ε, the second only down to
     y + ε. Optimality conditions may be violated by ``tol``, in single precision of K.
-
-    >>> import numpy as np
-    >>> from unbag.paper.invcal import solve_bag_regression
-    >>> fit = solve_bag_regression(np.eye(2), np.array([-2.0, 2.0]), np.array([0.5, 0.5]), C=10.0)
-    >>> fit.coef.round(6)
-    array([-1.5,  1.5])
     """
     n, wide = len(y), _WIDE * float(np.abs(y).max() + tube.max())
     svr = SVR(kernel="precomputed", C=C, epsilon=wide, tol=tol, max_iter=max_iter)

@@ -29,16 +29,7 @@ from unbag.weights import check_contrast
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z): e^{−γ‖x−z‖²} (rbf) or xᵀz (linear).
-
-    >>> import numpy as np
-    >>> from unbag.paper.kernels import Kernel
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> Kernel("rbf", gamma=1.0).matrix(X).round(3)
-    array([[1.   , 0.368, 0.018],
-           [0.368, 1.   , 0.368],
-           [0.018, 0.368, 1.   ]])
-    """
+    """k(x, z): e^{−γ‖x−z‖²} (rbf) or xᵀz (linear)."""
 
     name: str
     gamma: float = 1.0

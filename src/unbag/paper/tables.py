@@ -239,11 +239,7 @@ _PUBLISHED_AUC: dict[tuple[int, str, tuple[float, float], str], str] = {
 def published_auc(
     table: int, dataset: str, proportions: tuple[float, float], bag_size: int, method: str
 ) -> Summary | None:
-    """The paper's figure for a setting; None if it reports none.
-
-    >>> published_auc(1, "magic", (0.0, 0.5), 128, "lmmcm")
-    Summary(mean=0.8753, deviation=0.0157, n_trials=5)
-    """
+    """The paper's figure for a setting; None if it reports none."""
     row = _PUBLISHED_AUC.get((table, dataset, proportions, method))
     if row is None or bag_size not in BAG_SIZES:
         return None

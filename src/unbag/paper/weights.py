@@ -147,12 +147,6 @@ def convex_priors(W: Floats) -> Floats:
     function of the scores if and only if Wπ ≥ 0. For pairs of bags this is γ⁻ ≤ π₊ ≤ γ⁺ in every
     pair, which holds for the median share if extremes are paired. If the first of the two shares is the
     larger one, there is no such prior.
-
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.paper.weights import bag_weights, convex_priors
-    >>> bags = check_bag_target(bag_target([1, 2, 3, 4], [0.1, 0.3, 0.4, 0.9]))
-    >>> convex_priors(bag_weights(bags, method="pairs")).round(6)
-    array([0.3, 0.4])
     """
     first, second = W[..., 0], W[..., 1]
     # (1 − s) first + s second ≥ 0
@@ -195,10 +189,6 @@ def pair_extremes(proportions: ArrayLike) -> Pairing:
     This maximises Σ (γ⁺ − γ⁻)² over all pairings, so it is the best pairing of bags of equal size
     (the proposition in the paper's appendix "Optimal Bag Matching"). Of an odd number of bags the
     middle one is left out.
-
-    >>> pairing = pair_extremes([0.4, 0.1, 0.9, 0.7, 0.2])
-    >>> pairing.positive, pairing.negative
-    (array([2, 3]), array([1, 4]))
     """
     gamma, _ = _check_bags(proportions, None)
     order = np.argsort(gamma, kind="stable")
@@ -209,13 +199,7 @@ def pair_extremes(proportions: ArrayLike) -> Pairing:
 def pair_matching(proportions: ArrayLike, sizes: ArrayLike) -> Pairing:
     """Find the pairing with the most information: Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is maximal.
 
-    This is a maximum-weight matching (Edmonds' blossom algorithm, from rustworkx). Large bags want
-    large partners: here the bags of 100 go together, although 0.2 and 1 lie further apart.
-
-    >>> proportions, sizes = [0.0, 0.2, 0.8, 1.0], [5, 100, 100, 5]
-    >>> pairing = pair_matching(proportions, sizes)
-    >>> pairing.positive, pairing.negative
-    (array([3, 2]), array([0, 1]))
+    This is a maximum-weight matching (Edmonds' blossom algorithm, from rustworkx).
     """
     gamma, n = _check_bags(proportions, sizes)
     first, second = np.triu_indices(len(gamma), 1)

@@ -37,15 +37,7 @@ class TrainingPlan:
 
 
 class NetworkTrainer:
-    """Trains a network on the bags of a data set.
-
-    Attributes
-    ----------
-    epoch : int
-        Number of epochs so far.
-    training_losses, validation_losses : list of float
-        By epoch.
-    """
+    """Trains a network on the bags of a data set; ``epoch`` is the number of epochs so far."""
 
     def __init__(
         self,
