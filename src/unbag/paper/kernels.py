@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
-from unbag._arrays import Floats
+from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice, check_grid
 from unbag._text import counted
 from unbag._threads import physical_memory
@@ -155,54 +155,63 @@ class KernelMachine(BagClassifier):
 
         Of equal errors the first is taken, going through the three in this order.
         """
-        y, kernels = np.asarray(y), self._make_kernels(X)
-        errors = np.zeros((len(kernels), len(self.Cs_), len(others)))
+        kernels = self._make_kernels(X)
         self.bag_errors_ = self.out_of_fold_scores_ = None
-        place: tuple[int, ...] = (0, 0, 0)
-        n_failed, n_fits = 0, 1
-        if errors.size > 1:
-            scores = np.full((*errors.shape, len(y)), np.nan)
-            n_held = np.zeros(len(y))
-            pieces, held = cut_by_folds(bags, check_cv(self.cv, X, y))
-            for number, held_bags in enumerate(held):
-                (out, out_rows), rows = pieces.take(held_bags), pieces.take(~held_bags)[1]
-                with naming_fold(number, len(held)):
-                    train = check_bag_target(y[rows])
-                    check_contrast(train)
-                n_held[out_rows] += 1
-                for k, kernel in enumerate(kernels):
-                    fits = fit_grid(kernel, X[rows], train, self.Cs_, others)
-                    coef, intercept = (
-                        np.array([getattr(f, name) for f in fits]) for name in ("coef", "intercept")
-                    )
-                    found = kernel.expand(X[out_rows], X[rows], coef) + intercept[:, None]
-                    off = np.abs(
-                        out.means((found > 0).astype(float)) - out.clipped_proportions[:, 1]
-                    )
-                    errors[k] += (off @ out.sizes).reshape(errors[k].shape)
-                    scores[k][..., out_rows] = found.reshape(*errors[k].shape, -1)
-                    n_failed += sum(not fit.converged for fit in fits)
+        k, c, o, n_failed, n_fits = 0, 0, 0, 0, 1
+        if max(len(kernels), len(self.Cs_), len(others)) > 1:
+            held = check_cv(self.cv, X, np.asarray(y))
+            errors, scores, n_failed = self._hold_out(
+                fit_grid, X, np.asarray(y), bags, held, kernels, others
+            )
             n_fits += errors.size * len(held)
-            # sums of the same numbers may differ by rounding, which should not decide
-            errors = (errors / n_held.sum()).round(12)
             ordered = errors.transpose(order)
             first = np.unravel_index(ordered.argmin(), ordered.shape)
-            place = tuple(int(first[order.index(axis)]) for axis in range(3))
+            k, c, o = (int(first[order.index(axis)]) for axis in range(3))
             self.bag_errors_ = np.moveaxis(errors, 0, -1)
-            if (n_held == 1).all():
-                self.out_of_fold_scores_ = scores[place]
-        kernel, other = kernels[place[0]], float(others[place[2]])
-        self.C_ = float(self.Cs_[place[1]])
+            if (held.sum(axis=0) == 1).all():
+                self.out_of_fold_scores_ = scores[k, c, o]
+        kernel, self.C_ = kernels[k], float(self.Cs_[c])
         has_gamma = self.kernel == "rbf"
         self.gamma_ = kernel.gamma if has_gamma else None
         self.gammas_ = np.array([kernel.gamma for kernel in kernels]) if has_gamma else None
-        (fit,) = fit_grid(kernel, X, bags, [self.C_], [other])
+        (fit,) = fit_grid(kernel, X, bags, [self.C_], [float(others[o])])
         support = np.flatnonzero(fit.coef)
         self.kernel_, self.points_, self.dual_coef_ = kernel, X[support], fit.coef[None, support]
         self.intercept_ = np.array([fit.intercept])
         self.n_iter_, self.converged_ = max(1, fit.n_iter), fit.converged
         warn_not_converged(n_failed + (not fit.converged), n_fits, self.max_iter, self._steps)
-        return fit, other
+        return fit, float(others[o])
+
+    def _hold_out(
+        self,
+        fit_grid: FitGrid,
+        X: Any,
+        y: NDArray[Any],
+        bags: Bags,
+        held_rows: Bools,
+        kernels: list[Kernel],
+        others: Floats,
+    ) -> tuple[Floats, Floats, int]:
+        """Errors by kernel, C and other setting, scores of held-out rows, and failed fits."""
+        errors = np.zeros((len(kernels), len(self.Cs_), len(others)))
+        scores, n_failed = np.empty((*errors.shape, len(y))), 0
+        pieces, held = cut_by_folds(bags, held_rows)
+        for number, held_bags in enumerate(held):
+            (out, out_rows), rows = pieces.take(held_bags), pieces.take(~held_bags)[1]
+            with naming_fold(number, len(held)):
+                train = check_bag_target(y[rows])
+                check_contrast(train)
+            known = out.clipped_proportions[:, 1]
+            for k, kernel in enumerate(kernels):
+                fits = fit_grid(kernel, X[rows], train, self.Cs_, others)
+                found = kernel.expand(X[out_rows], X[rows], np.array([fit.coef for fit in fits]))
+                found += np.array([[fit.intercept] for fit in fits])
+                off = np.abs(out.means((found > 0).astype(float)) - known)
+                errors[k] += (off @ out.sizes).reshape(errors[k].shape)
+                scores[k][..., out_rows] = found.reshape(*errors[k].shape, -1)
+                n_failed += sum(not fit.converged for fit in fits)
+        # sums of the same numbers may differ by rounding, which should not decide
+        return (errors / held_rows.sum()).round(12), scores, n_failed
 
     def _make_kernels(self, X: NDArray[Any]) -> list[Kernel]:
         """One kernel for each gamma, in rising order; one in all if gamma plays no role in it."""

@@ -101,14 +101,6 @@ def _methods(summaries: Summaries) -> list[str]:
     return [*(name for name in METHODS if name in found), *sorted(found - METHODS.keys())]
 
 
-def _in_order(summaries: Summaries) -> list[tuple[Any, ...]]:
-    """Lines of the tables: as in the paper first, then variations of it."""
-    cells = {cell.line: cell for cell, _ in summaries}
-    return sorted(
-        cells, key=lambda line: (cells[line].standardize_all, cells[line].sampling == "iid", line)
-    )
-
-
 def markdown_tables(rows: Sequence[Row]) -> str:
     """Write tables in Markdown: one row per method, bag sizes in columns, the best in bold.
 
@@ -118,7 +110,9 @@ def markdown_tables(rows: Sequence[Row]) -> str:
     summaries = summarise(rows)
     sizes = sorted({cell.bag_size for cell, _ in summaries})
     parts = []
-    for line in _in_order(summaries):
+    # as in the paper first, then variations of it
+    first = {c.line: (c.standardize_all, c.sampling == "iid", c.line) for c, _ in summaries}
+    for line in sorted(first, key=first.__getitem__):
         body = []
         cells = [Cell._make((*line, size)) for size in sizes]
         best = {cell: _best(summaries, cell) for cell in cells}
