@@ -105,7 +105,7 @@ ITEMS = (
         "paper/bounds/test_generalization.py:test_pairs_in_any_form",
     )),
     Item("3.1", "Algorithm 1, plug-in", (
-        "unbag.paper.lmmcm:LMMCMClassifier", "unbag.paper.runner:METHODS",
+        "unbag.paper.lmmcm:LMMCMClassifier", "unbag.paper.experiments:METHODS",
     ), (
         "paper/test_lmmcm.py:test_all_ways_to_weigh_bags_learn",
         "paper/test_lmmcm.py:test_the_published_settings",
@@ -137,9 +137,9 @@ ITEMS = (
         "paper/bounds/test_merged.py:test_contrasts_reach_what_the_theorem_says_as_often",
     )),
     Item("4", "sampling of bags", (
-        "unbag.datasets.bagging:make_bags", "unbag.paper.trials:Setting",
+        "unbag.datasets.bagging:make_bags", "unbag.paper.experiments:Setting",
     ), (
-        "paper/test_trials.py:test_a_trial_has_the_size_and_proportions_of_the_paper",
+        "paper/test_experiments.py:test_a_trial_has_the_size_and_proportions_of_the_paper",
     )),
     Item("4", "kernel width 1/(d Var X), penalties by 5 folds", (
         "unbag.paper.kernels:Kernel", "unbag.paper.lmmcm:LMMCMClassifierCV",
@@ -158,10 +158,10 @@ ITEMS = (
         "paper/test_tables.py:test_settings_that_both_tables_have_count_once",
     )),
     Item("4", "Table 1", ("unbag.paper.tables:markdown_tables",), (
-        "paper/test_trials.py:test_every_setting_has_published_figures",
+        "paper/test_experiments.py:test_every_setting_has_published_figures",
     )),
     Item("4", "Table 2", ("unbag.paper.tables:markdown_tables",), (
-        "paper/test_trials.py:test_second_table_fixes_the_number_of_bags",
+        "paper/test_experiments.py:test_second_table_fixes_the_number_of_bags",
     )),
     Item("5", "several classes, future work", (
         "unbag.weights:decontamination_weights", B + "generalization:weights_bound",
@@ -217,10 +217,10 @@ ITEMS = (
         "paper/bounds/test_contamination.py:"
         "test_single_instances_come_from_the_mixture_and_from_their_class",
     )),
-    Item("F", "matching as an integer program", ("unbag.paper.pairing:pair_matching",), (
+    Item("F", "matching as an integer program", ("unbag.paper.weights:pair_matching",), (
         "paper/test_pairing.py:test_matching_equals_exhaustive_search",
     )),
-    Item("F", "Proposition, extremes", ("unbag.paper.pairing:pair_extremes",), (
+    Item("F", "Proposition, extremes", ("unbag.paper.weights:pair_extremes",), (
         "paper/test_pairing.py:test_extremes_is_the_best_matching_of_equal_sizes",
     )),
     Item("G", "Theorem, schemes that dominate", (B + "merged:merged_bound",), (
@@ -244,8 +244,8 @@ ITEMS = (
         "paper/bounds/test_tables.py:"
         "test_variation_is_at_most_that_of_least_squares_as_a_sum_of_squares",
     )),
-    Item("I", "grids of the competitors", ("unbag.paper.runner:METHODS",), (
-        "paper/test_runner.py:test_every_method_gives_a_row",
+    Item("I", "grids of the competitors", ("unbag.paper.experiments:METHODS",), (
+        "paper/test_experiments.py:test_every_method_gives_a_row",
     )),
     Item("I", "folds of equal proportions are left out", (
         "unbag.paper.lmmcm:LMMCMClassifierCV",

@@ -51,6 +51,19 @@ def check_choice(value: Any, choices: Collection[str], name: str) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}.")
 
 
+def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> NDArray[np.float64]:
+    """A list of positive numbers, or of numbers of zero or more, in rising order."""
+    try:
+        grid = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
+    fine = grid.ndim == 1 and len(grid) > 0 and np.isfinite(grid).all()
+    if not fine or not (grid >= 0 if zero_is_fine else grid > 0).all():
+        what = "numbers of zero or more" if zero_is_fine else "positive numbers"
+        raise ValueError(f"{name} must be a list of {what}, not {values!r}.")
+    return np.unique(grid)
+
+
 def check_one_each(values: NDArray[Any], n: int, name: str, of: str, what: str = "number") -> None:
     """A row of values, one for each of so many things."""
     if values.shape != (n,):

@@ -5,7 +5,7 @@ import pytest
 
 from unbag import bags_from_frame
 from unbag.datasets import load_visits
-from unbag.datasets.visits import conversion_tables
+from unbag.datasets.shipped import conversion_tables
 
 
 @pytest.mark.parametrize("month", ["may", "june"])

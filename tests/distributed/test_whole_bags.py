@@ -58,7 +58,8 @@ def test_whole_bags_stay_where_they_are():
     data = partitions_of(
         da.from_array(X[order], chunks=(chunks, -1)), da.from_array(Y[order], chunks=(chunks,))
     )
-    assert not any("piece" in str(key) for key in bring_together(data)[0]._graph)
+    tasks = bring_together(data)[0].items
+    assert not any("piece" in str(key) for (task,) in tasks for key in task.__dask_graph__())
     found, _ = bring(order, chunks)
     assert [sorted(set(part.y["bag"].tolist())) for part in found] == [[0, 1, 2, 3], [4, 5], [6, 7]]
 

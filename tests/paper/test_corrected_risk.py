@@ -16,8 +16,7 @@ from unbag.bags.priors import resolve_class_prior
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import LOSSES, SoftmaxLoss, get_loss
 from unbag.paper.corrected_risk import CorrectedRisk
-from unbag.paper.pairing import pair_bags
-from unbag.paper.weights import bag_weights
+from unbag.paper.weights import bag_weights, pair_bags
 
 TRAINABLE = [name for name, loss in LOSSES.items() if loss.trainable]
 PRIORS = ["balanced", "empirical", [0.2, 0.8]]

@@ -17,7 +17,7 @@ from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import LOSSES, get_loss
 from unbag.paper import LMMCMClassifier, LMMCMClassifierCV, bag_weights
 from unbag.paper.corrected_risk import CorrectedRisk
-from unbag.paper.runner import METHODS
+from unbag.paper.experiments import METHODS
 from unbag.weights import decontamination_weights, pooled_shares, precision
 
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)

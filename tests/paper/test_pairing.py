@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from unbag.paper.pairing import (
+from unbag.paper.weights import (
     Pairing,
     pair_bags,
     pair_extremes,

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import wilcoxon
 
 from unbag._text import p_text
-from unbag.paper.runner import make_tasks
+from unbag.paper.experiments import make_tasks
 from unbag.paper.tables import (
     comparisons,
     markdown_tables,

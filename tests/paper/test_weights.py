@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from unbag import bag_target, check_bag_target
 from unbag.observations.losses import LOSSES
 from unbag.paper.corrected_risk import CorrectedRisk
-from unbag.paper.pairing import pair_bags
-from unbag.paper.weights import MERGERS, bag_weights, pair_weights
+from unbag.paper.weights import MERGERS, bag_weights, pair_bags, pair_weights
 from unbag.weights import decontamination_weights
 
 METHODS = ["least_squares", "pairs"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unbag.paper.experiments import read_rows
 from unbag.paper.rows import load_rows
-from unbag.paper.runner import read_rows
 from unbag.paper.tables import published_auc
 from unbag_bench.studies.six_tables import METHODS
 from unbag_bench.study import results_folder

@@ -14,8 +14,8 @@ import pytest
 from unbag._provenance import PACKAGES
 from unbag.cli.paper import paper_tasks
 from unbag.cli.parser import make_parser
+from unbag.paper.experiments import METHODS, read_rows
 from unbag.paper.rows import load_rows
-from unbag.paper.runner import METHODS, read_rows
 from unbag.paper.tables import comparisons, markdown_tables
 from unbag_bench import cli
 from unbag_bench.cli import load_study, study_names

@@ -11,7 +11,7 @@ import narwhals as nw
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
 from unbag.datasets import load_flights, load_visits
-from unbag.datasets.visits import conversion_tables
+from unbag.datasets.shipped import conversion_tables
 from unbag.tables import write_table
 
 _EXAMPLES = """examples:

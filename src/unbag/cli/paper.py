@@ -14,7 +14,7 @@ from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
 
 if TYPE_CHECKING:
-    from unbag.paper.runner import Task
+    from unbag.paper.experiments import Task
 
 _EXAMPLES = """examples:
   unbag paper --quick                         a small part of the tables, in minutes
@@ -52,7 +52,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run what is missing of the paper's tables, and print them."""
     need("pandas", extra="demo")
-    from unbag.paper.runner import pending, read_rows, run_tasks
+    from unbag.paper.experiments import pending, read_rows, run_tasks
     from unbag.paper.tables import comparisons, markdown_tables
 
     tasks = paper_tasks(options)
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 def paper_tasks(options: argparse.Namespace) -> list[Task]:
     """Trials of the paper's tables that the options select."""
-    from unbag.paper.runner import make_tasks
+    from unbag.paper.experiments import make_tasks
 
     quick = options.quick
     return make_tasks(

@@ -1,9 +1,12 @@
 """Shipped data sets, and bags drawn from labelled or simulated rows."""
 
-from unbag.datasets.bagging import add_count_noise, make_bags, make_random_bags
-from unbag.datasets.shipped import load_adult, load_flights, load_magic
-from unbag.datasets.synthetic import make_gaussian_bags
-from unbag.datasets.visits import load_visits
+from unbag.datasets.bagging import (
+    add_count_noise,
+    make_bags,
+    make_gaussian_bags,
+    make_random_bags,
+)
+from unbag.datasets.shipped import load_adult, load_flights, load_magic, load_visits
 
 __all__ = [
     "add_count_noise",

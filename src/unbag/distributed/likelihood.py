@@ -145,7 +145,7 @@ class DistributedLikelihood:
 
     def products(self, theta: Floats) -> Products:
         """Products with H at θ, without a matrix."""
-        parts = self._with_effects.map(_products, share(theta))
+        parts = self._with_effects.map(_evaluate, "products", share(theta))
         kept = parts.keep() if self._keep else parts
         return lambda directions: kept.reduce(_times, sum, directions)
 
@@ -176,10 +176,6 @@ class DistributedLikelihood:
 
 def _n_bags_of(part: PartLikelihood) -> int:
     return part.of_bags.n_bags
-
-
-def _products(part: PartLikelihood, bag_effects: Floats, theta: Floats) -> Products:
-    return part.of_bags.with_bag_effects(bag_effects).products(theta)
 
 
 def _times(products: Products, directions: Floats) -> Floats:

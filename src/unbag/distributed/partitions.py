@@ -8,9 +8,8 @@ worker is faster, or is lost and replaced.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import ModuleType
 from typing import Any
 from uuid import uuid4
@@ -78,69 +77,52 @@ def _join(join: Callable[[list[Any]], Any], *parts: Any) -> Any:
     return join(found) if found else None
 
 
+def _pick(pieces: dict[int, Any], number: int) -> Any:
+    return pieces.get(number)
+
+
 def _answer(rows: Any, function: Callable[[Any], Any]) -> Any:
     return function(rows)
 
 
+def _tasks(function: Callable[..., Any], name: str, inputs: Iterable[Sequence[Any]]) -> list[Any]:
+    """One task for each row of inputs, named so that the scheduler learns how long its kind takes."""
+    call = load_dask().delayed(function, pure=False, traverse=False)
+    key = f"{name}-{uuid4().hex}"
+    return [call(*row, dask_key_name=f"{key}-{i}") for i, row in enumerate(inputs)]
+
+
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Some Dask collections with the same partitions, walked through side by side.
-
-    Graphs are written out as plain dictionaries: wrapping every task in ``dask.delayed`` would take
-    longer than many a pass over the data.
-    """
+    """Some Dask collections with the same partitions, walked through side by side."""
 
     items: list[tuple[Any, ...]]
 
     def __len__(self) -> int:
         return len(self.items)
 
-    @cached_property
-    def _graph(self) -> dict[Any, Any]:
-        graphs = {id(g): g for item in self.items for g in map(_graph_of, item) if g is not None}
-        return {key: task for graph in graphs.values() for key, task in graph.items()}
-
-    def _apply(
-        self, function: Callable[..., Any], shared: tuple[Any, ...]
-    ) -> tuple[list[Any], dict[Any, Any]]:
-        """One task for each partition: their keys, and the graph."""
-        from dask.task_spec import Task
-
-        graph = dict(self._graph)
-        for item in shared:
-            graph.update(_graph_of(item) or {})
-        # named after the function, so that the scheduler learns how long each kind takes
-        name = f"{function.__name__}-{uuid4().hex}"
-        keys = [(name, number) for number in range(len(self))]
-        common = [_reference(item) for item in shared]
-        for key, item in zip(keys, self.items, strict=True):
-            own = map(_reference, item)
-            graph[key] = Task(key, _in_partition, function, f"Partition {key[1]}", *own, *common)
-        return keys, graph
+    def _apply(self, function: Callable[..., Any], shared: Sequence[Any]) -> list[Any]:
+        rows = enumerate(self.items)
+        calls = [(function, f"Partition {i}", *item, *shared) for i, item in rows]
+        return _tasks(_in_partition, function.__name__, calls)
 
     def map(self, function: Callable[..., Any], *shared: Any) -> Partitions:
         """Apply a function to each partition, on a worker, lazily."""
-        keys, graph = self._apply(function, shared)
-        return Partitions([(as_delayed(key, graph),) for key in keys])
+        return Partitions([(task,) for task in self._apply(function, shared)])
 
     def reduce(
         self, function: Callable[..., Any], join: Callable[[list[Any]], Any], *shared: Any
     ) -> Any:
         """Apply a function to each partition, and join the results in a tree."""
-        from dask.task_spec import Task, TaskRef
-
-        level, graph = self._apply(function, tuple(_one_key(item) for item in shared))
+        level = self._apply(function, [_one_key(item) for item in shared])
         while len(level) > 1:
-            name = f"{join.__name__}-{uuid4().hex}"
             groups = [level[i : i + _FAN_IN] for i in range(0, len(level), _FAN_IN)]
-            level = [(name, number) for number in range(len(groups))]
-            for key, group in zip(level, groups, strict=True):
-                graph[key] = Task(key, _join, join, *map(TaskRef, group))
-        return self._compute(level, graph)[0]
+            level = _tasks(_join, join.__name__, [(join, *group) for group in groups])
+        return level[0].compute()
 
     def gather(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """Apply a function to each partition, and bring all results here: they must be small."""
-        return list(self._compute(*self._apply(function, shared)))
+        return list(load_dask().compute(*self._apply(function, shared)))
 
     def exchange(
         self,
@@ -150,17 +132,12 @@ class Partitions:
         *shared: Any,
     ) -> Partitions:
         """Make new partitions of pieces of these."""
-        from dask.task_spec import Task, TaskRef
-
-        keys, graph = self._apply(split, shared)
-        name, made = uuid4().hex, []
+        parts = self._apply(split, shared)
+        made = []
         for number, own in enumerate(sources):
-            pieces = [(f"piece-{name}", number, source) for source in own]
-            for key in pieces:
-                graph[key] = Task(key, _pick, TaskRef(keys[key[2]]), number)
-            made.append((f"{join.__name__}-{name}", number))
-            graph[made[-1]] = Task(made[-1], _join, join, *map(TaskRef, pieces))
-        return Partitions([(as_delayed(key, graph),) for key in made])
+            pieces = _tasks(_pick, "piece", [(parts[source], number) for source in own])
+            made.append((join, *pieces))
+        return Partitions([(task,) for task in _tasks(_join, join.__name__, made)])
 
     def keep(self) -> Partitions:
         """Compute the partitions and keep them on the workers."""
@@ -170,31 +147,6 @@ class Partitions:
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             kept = iter(load_dask().persist(*flat))
         return Partitions([tuple(next(kept) for _ in item) for item in self.items])
-
-    def _compute(self, keys: list[Any], graph: dict[Any, Any]) -> tuple[Any, ...]:
-        return load_dask().compute(*[as_delayed(key, graph) for key in keys])
-
-
-def _pick(pieces: dict[int, Any], number: int) -> Any:
-    return pieces.get(number)
-
-
-def as_delayed(key: Any, graph: dict[Any, Any]) -> Any:
-    """The result of one task of a graph, to be computed when needed."""
-    from dask.delayed import Delayed
-
-    return Delayed(key, graph)
-
-
-def _graph_of(item: Any) -> Any:
-    return item.__dask_graph__() if hasattr(item, "__dask_graph__") else None
-
-
-def _reference(item: Any) -> Any:
-    """Refer to a Delayed by its key; anything else is taken as it is."""
-    from dask.task_spec import TaskRef
-
-    return TaskRef(item.key) if hasattr(item, "__dask_graph__") else item
 
 
 def _one_key(item: Any) -> Any:
@@ -211,7 +163,8 @@ def share(item: Any) -> Any:
 
 def partitions_of(*collections: Any) -> Partitions:
     """Walk through Dask arrays and data frames of the same rows, partition by partition."""
-    lists = [_delayed_blocks(data) for data in _align(collections)]
+    aligned = [(data, data.to_delayed()) for data in _align(collections)]
+    lists = [list(found if is_frame(data) else found.ravel()) for data, found in aligned]
     if len({len(blocks) for blocks in lists}) > 1:
         counts = " and ".join(str(len(blocks)) for blocks in lists)
         raise ValueError(
@@ -243,10 +196,6 @@ def _align(collections: Sequence[Any]) -> list[Any]:
                 data = data.rechunk({0: rows})
         found.append(data)
     return found
-
-
-def _delayed_blocks(data: Any) -> list[Any]:
-    return list(data.to_delayed()) if is_frame(data) else list(data.to_delayed().ravel())
 
 
 def memory_limits() -> list[float]:

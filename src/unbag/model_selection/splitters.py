@@ -44,7 +44,10 @@ class _WholeBags(BaseCrossValidator):
         y: Any = None,
         groups: Any = None,  # noqa: ARG002
     ) -> Iterator[Bools]:
-        return self._held_out(_units(y))
+        if y is None:
+            raise ValueError("Splitting whole bags needs y, made by unbag.bag_target.")
+        # every labelled row by itself
+        return self._held_out(check_bag_target(y).with_labelled_rows_apart()[0])
 
 
 class BagKFold(_WholeBags):
@@ -81,9 +84,26 @@ class BagKFold(_WholeBags):
         self.random_state = random_state
 
     def _held_out(self, bags: Bags) -> Iterator[Bools]:
-        fold = deal_folds(bags, self.n_splits, self.shuffle, self.random_state)
+        check_count(self.n_splits, "n_splits", least=2)
+        if self.n_splits > bags.n_bags:
+            raise ValueError(
+                f"{self.n_splits} folds need as many bags, and there are {bags.n_bags}."
+            )
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        order, load = _by_proportion(bags), np.zeros(self.n_splits)
+        fold = np.empty(bags.n_bags, dtype=np.intp)
+        for number, start in enumerate(range(0, bags.n_bags, self.n_splits)):
+            # forth and back, so that no fold gets the smallest of every group
+            group = order[start : start + self.n_splits][:: -1 if number % 2 else 1]
+            emptiest = np.argsort(load, kind="stable")[: len(group)]
+            if rng is not None:
+                group = rng.permutation(group)
+            else:
+                group = group[np.argsort(-bags.sizes[group], kind="stable")]
+            fold[group] = emptiest
+            load[emptiest] += bags.sizes[group]
         for number in range(self.n_splits):
-            yield fold == number
+            yield (fold == number)[bags.index]
 
 
 class _FoldsOrFewer(BagKFold):
@@ -203,42 +223,12 @@ def naming_fold(number: int, n_folds: int) -> Iterator[None]:
         ) from None
 
 
-def _units(y: Any) -> Bags:
-    """Bags as they are dealt out: every labelled row by itself."""
-    if y is None:
-        raise ValueError("Splitting whole bags needs y, made by unbag.bag_target.")
-    bags = check_bag_target(y)
-    return bags.with_labelled_rows_apart()[0]
-
-
 def _by_proportion(bags: Bags) -> Ints:
     """Order of the bags along the direction in which proportions vary most."""
     centred = bags.proportions - bags.proportions.mean(axis=0)
     direction = np.linalg.svd(centred, full_matrices=False)[2][0]
     direction *= np.sign(direction[-1]) or 1.0
     return np.lexsort((bags.sizes, np.round(centred @ direction, 12)))
-
-
-def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> Ints:
-    """Fold of every instance."""
-    check_count(n_splits, "n_splits", least=2)
-    if n_splits > bags.n_bags:
-        raise ValueError(f"{n_splits} folds need as many bags, and there are {bags.n_bags}.")
-    rng = check_random_state(random_state) if shuffle else None
-    order = _by_proportion(bags)
-    load = np.zeros(n_splits)
-    fold = np.empty(bags.n_bags, dtype=np.intp)
-    for number, start in enumerate(range(0, bags.n_bags, n_splits)):
-        # forth and back, so that no fold gets the smallest of every group
-        group = order[start : start + n_splits][:: -1 if number % 2 else 1]
-        emptiest = np.argsort(load, kind="stable")[: len(group)]
-        if rng is not None:
-            group = rng.permutation(group)
-        else:
-            group = group[np.argsort(-bags.sizes[group], kind="stable")]
-        fold[group] = emptiest
-        load[emptiest] += bags.sizes[group]
-    return fold[bags.index]
 
 
 def some_bags(sizes: NDArray[Any], most_rows: float, fewest: int, random: Any) -> Bools:

@@ -12,12 +12,11 @@
 """
 
 from unbag.paper.alternating_svm import AlternatingSVMClassifier
+from unbag.paper.experiments import Setting, make_trial
 from unbag.paper.invcal import InvCalClassifier
 from unbag.paper.lmmcm import LMMCMClassifier, LMMCMClassifierCV
-from unbag.paper.pairing import pair_bags
 from unbag.paper.proportion_risk import ProportionRiskClassifier
-from unbag.paper.trials import Setting, make_trial
-from unbag.paper.weights import bag_weights
+from unbag.paper.weights import bag_weights, pair_bags
 
 __all__ = [
     "AlternatingSVMClassifier",

@@ -11,10 +11,9 @@ labels of each bag are found exactly by sorting. C is annealed from a small valu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn import config_context
@@ -22,72 +21,63 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag._checks import check_count, check_positive
+from unbag._checks import check_count, check_grid, check_positive
 from unbag.bags.bags import Bags
-from unbag.paper.kernel_machine import Fold, KernelMachine
-from unbag.paper.kernels import Kernel, check_kernel_memory
-from unbag.paper.minimisation import check_grid
-from unbag.paper.support_vectors import Machine, train_machine
+from unbag.paper.kernels import Kernel, KernelMachine, check_kernel_memory
 
 # C* starts at this share of C, and grows by this factor.
 _ANNEALING_START = 1e-4
 _ANNEALING_FACTOR = 1.5
 
-# What LIBSVM may keep of the matrix.
-_CACHE_MEGABYTES = 200
-
+# By how much the optimality conditions of a machine may be violated, see `Machines`.
+_ACCURACY = 1e-3
 
 # --- machines for given labels --------------------------------------------------------------------
 
 
+class Machine(NamedTuple):
+    """f = Ka + b on the training instances, with ``expansion`` Ka."""
+
+    coef: Floats
+    expansion: Floats
+    intercept: float
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the training instances."""
+        return self.expansion + self.intercept
+
+
 class Machines:
-    """Support vector machines on one kernel matrix.
+    """Support vector machines on one kernel matrix, kept for searches that begin alike.
 
-    Minimises ½‖w‖² + C Σ_j hinge(y_j, f_j) for given labels: the first one by LIBSVM, each other
-    from the one before it. Labels of one class only have the solution w = 0, f = b = ±1. All are
-    kept, for searches that begin alike.
-
-    ``accuracy`` is by how much the optimality conditions may be violated, in units of what one
-    instance can contribute to f, C·k(x, x), where that is less than one: for the small C of early
-    annealing, LIBSVM's usual 1e-3 would be as coarse as f itself.
+    ``accuracy`` is in units of what one instance can contribute to f, C·k(x, x), where that is less
+    than one: for the small C of early annealing, LIBSVM's usual 1e-3 would be as coarse as f itself.
     """
 
-    def __init__(self, K: Floats, *, accuracy: float = 1e-3) -> None:
-        self._K = K
-        self._accuracy = accuracy
+    def __init__(self, K: Floats, accuracy: float = _ACCURACY) -> None:
+        self._K, self._accuracy = K, accuracy
         self._unit = float(np.trace(K)) / len(K)
-        self._solved: dict[tuple[int, float, bytes], Machine] = {}
+        self._solved: dict[tuple[float, bytes], Machine] = {}
 
-    def solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
-        """Train a machine, from ``near``, the one before it, if there is one."""
-        # the same predecessor too: then the answer is to the last bit what it would be alone
-        key = (id(near), C, np.packbits(labels).tobytes())
+    def solve(self, labels: Bools, C: float) -> Machine:
+        """Minimise ½‖w‖² + C Σ_j hinge(y_j, f_j) for given labels."""
+        key = C, np.packbits(labels).tobytes()
         if key not in self._solved:
-            self._solved[key] = self._solve(labels, C, near)
+            self._solved[key] = self._train(labels, C)
         return self._solved[key]
 
-    def _solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
+    def _train(self, labels: Bools, C: float) -> Machine:
+        coef = np.zeros(len(labels))
         if labels.all() or not labels.any():
-            nothing = np.zeros(len(labels))
-            return Machine(labels, C, nothing, nothing, 1.0 if labels[0] else -1.0)
+            return Machine(coef, coef, 1.0 if labels[0] else -1.0)
         # not below the precision of the solver's sums
         tol = max(1e-12, self._accuracy * min(1.0, C * self._unit))
-        if near is not None and np.array_equal(labels, near.labels):
-            scaled = near.scaled(C, tol)
-            if scaled is not None:
-                return scaled
-        return self._train(labels, C, tol, near)
-
-    def _train(self, labels: Bools, C: float, tol: float, near: Machine | None) -> Machine:
-        """Train one: by LIBSVM, which is faster, unless there is a close one to start from."""
-        if near is not None:
-            return train_machine(self._K, labels, C, tol, near)
-        svc = SVC(C=C, kernel="precomputed", tol=tol, cache_size=_CACHE_MEGABYTES)
+        svc = SVC(C=C, kernel="precomputed", tol=tol)
         with config_context(assume_finite=True, skip_parameter_validation=True):
             svc.fit(self._K, labels)
-        coef = np.zeros(len(labels))
         coef[svc.support_] = svc.dual_coef_[0]
-        return Machine(labels, C, coef, self._K @ coef, float(svc.intercept_[0]))
+        return Machine(coef, self._K @ coef, float(svc.intercept_[0]))
 
 
 # --- labels for given scores ----------------------------------------------------------------------
@@ -150,11 +140,11 @@ def objective(machine: Machine, labels: Bools, bags: Bags, C: float, C_bag: floa
 # --- alternation ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Alternation:
+class Alternation(NamedTuple):
     """Where an alternation ended."""
 
-    machine: Machine
+    coef: Floats
+    intercept: float
     labels: Bools
     objectives: tuple[float, ...]
     converged: bool
@@ -171,39 +161,31 @@ class Schedule:
     seed: int
 
     def alternate(
-        self,
-        machines: Machines,
-        bags: Bags,
-        labels: Bools,
-        C: float,
-        C_bag: float,
-        machine: Machine | None = None,
+        self, machines: Machines, bags: Bags, labels: Bools, C: float, C_bag: float
     ) -> Alternation:
         """Alternate between machine and labels at a fixed C until the objective settles."""
         objectives: list[float] = []
         while True:
-            machine = machines.solve(labels, C, machine)
+            machine = machines.solve(labels, C)
             before, labels = labels, closest_labels(machine.scores, bags, C, C_bag)
             objectives.append(objective(machine, labels, bags, C, C_bag))
             settled = len(objectives) > 1 and abs(objectives[-1] - objectives[-2]) < self.tol
             # with the same labels the next machine would be the same, too
             settled = settled or np.array_equal(labels, before)
             if settled or len(objectives) == self.max_iter:
-                return Alternation(machine, labels, tuple(objectives), settled, len(objectives))
+                found = machine.coef, machine.intercept, labels
+                return Alternation(*found, tuple(objectives), settled, len(objectives))
 
     def minimise(self, machines: Machines, bags: Bags, C: float, C_bag: float) -> Alternation:
-        """Anneal from ``n_init`` random labelings, each C* from the end of the one before it.
-
-        The lowest end is kept.
-        """
+        """Anneal from ``n_init`` random labelings and keep the lowest end."""
         random, ends = check_random_state(self.seed), []
         starts = [start_labels(bags, random) for _ in range(self.n_init)]
         for labels in starts:
-            machine, n_iter = None, 0
+            n_iter = 0
             for level in annealing(C):
-                end = self.alternate(machines, bags, labels, level, C_bag, machine)
-                machine, labels, n_iter = end.machine, end.labels, n_iter + end.n_iter
-            ends.append(replace(end, n_iter=n_iter))
+                end = self.alternate(machines, bags, labels, level, C_bag)
+                labels, n_iter = end.labels, n_iter + end.n_iter
+            ends.append(end._replace(n_iter=n_iter))
         return min(ends, key=lambda end: end.objectives[-1])
 
 
@@ -341,26 +323,12 @@ class AlternatingSVMClassifier(KernelMachine):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: D102
         X, bags = self._check_Xy(X, y)
         self.C_bags_ = check_grid(self.C_bags, "C_bags")
-        plan = self._schedule()
-        # of all instances and of a fold
-        check_kernel_memory(bags.n_instances, copies=2)
-        # an order of rows that does not depend on the one they came in: by bag, then by feature
-        order = np.lexsort((*X.T[::-1], bags.index))
-        fit_folds = partial(self._fit_folds, order=order, plan=plan)
-        kernel, self.C_bag_, *fits = self._search(fit_folds, X, y, bags, self.C_bags_, (0, 1, 2))
-        sorted_bags = replace(bags, index=bags.index[order])
-        end = plan.minimise(Machines(kernel.matrix(X[order])), sorted_bags, self.C_, self.C_bag_)
-        coef, labels = np.zeros(len(order)), np.zeros(len(order), dtype=bool)
-        coef[order], labels[order] = end.machine.coef, end.labels
-        self.kernel_ = kernel
-        self.support_ = np.flatnonzero(coef)
-        self.points_ = X[self.support_]
-        self.dual_coef_ = coef[None, self.support_]
-        self.intercept_ = np.array([end.machine.intercept])
-        self.labels_ = self.classes_[labels.astype(np.intp)]
-        self.objective_value_, self.n_iter_ = end.objectives[-1], end.n_iter
-        self.converged_ = end.converged
-        self._warn(*fits)
+        fit_grid = partial(_fit_grid, self._schedule())
+        check_kernel_memory(bags.n_instances)
+        end, self.C_bag_ = self._choose_and_fit(fit_grid, X, y, bags, self.C_bags_, (0, 1, 2))
+        self.support_ = np.flatnonzero(end.coef)
+        self.labels_ = self.classes_[end.labels.astype(np.intp)]
+        self.objective_value_ = end.objectives[-1]
         return self
 
     def _schedule(self) -> Schedule:
@@ -372,26 +340,16 @@ class AlternatingSVMClassifier(KernelMachine):
         n_init = check_count(self.n_init, "n_init")
         return Schedule(float(self.tol), max_iter, n_init, int(seed))
 
-    def _fit_folds(
-        self, kernel: Kernel, X: Any, folds: list[Fold], order: Ints, plan: Schedule
-    ) -> Iterator[tuple[Floats, int]]:
-        K = kernel.matrix(X[order])
-        place = np.argsort(order)
-        for fold in folds:
-            # bags and places in the matrix of the rows, in the order of the matrix
-            bag = np.empty(len(order), dtype=np.intp)
-            bag[fold.rows] = fold.train.index
-            rows, out_rows = np.sort(place[fold.rows]), place[fold.out_rows]
-            bags = replace(fold.train, index=bag[order[rows]])
-            inside, n_failed = K[np.ix_(rows, rows)], 0
-            scores = np.empty((len(self.Cs_), len(self.C_bags_), len(out_rows)))
-            for c, C in enumerate(self.Cs_):
-                machines = Machines(inside)
-                for p, C_bag in enumerate(self.C_bags_):
-                    end = plan.minimise(machines, bags, float(C), float(C_bag))
-                    coef = end.machine.coef
-                    support = np.flatnonzero(coef)
-                    part = K[np.ix_(out_rows, rows[support])]
-                    scores[c, p] = part @ coef[support] + end.machine.intercept
-                    n_failed += not end.converged
-            yield scores, n_failed
+
+def _fit_grid(
+    plan: Schedule, kernel: Kernel, X: Any, bags: Bags, Cs: Floats, C_bags: Floats
+) -> list[Alternation]:
+    # an order of rows that does not depend on the one they came in: by bag, then by feature
+    order = np.lexsort((*X.T[::-1], bags.index))
+    place = np.argsort(order)
+    K, bags = kernel.matrix(X[order]), replace(bags, index=bags.index[order])
+    ends = []
+    for C in Cs:
+        machines = Machines(K)
+        ends += [plan.minimise(machines, bags, float(C), float(C_bag)) for C_bag in C_bags]
+    return [end._replace(coef=end.coef[place], labels=end.labels[place]) for end in ends]

@@ -44,18 +44,6 @@ class CorrectedRisk:
     a bag held out. The prior π, one or one for each problem, is how much the risk on each class counts.
     Offsets (n_problems, n_outputs) are added to the scores: log-odds at one class prior and at another
     differ by a constant.
-
-    >>> import numpy as np
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations.losses import get_loss
-    >>> from unbag.paper.corrected_risk import CorrectedRisk
-    >>> from unbag.weights import decontamination_weights
-    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
-    >>> W, half = decontamination_weights(bags), np.array([0.5, 0.5])
-    >>> risk = CorrectedRisk(W, bags, get_loss("logistic"), half, correction="none")
-    >>> scores, problem = np.zeros((1, 1, 4)), np.zeros(1, dtype=int)
-    >>> float(risk.value(scores, problem)[0].round(4))  # log 2, whatever the labels
-    0.6931
     """
 
     def __init__(

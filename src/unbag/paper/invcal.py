@@ -13,24 +13,23 @@ the RKHS, so the kernel of two bags is the mean of the kernel over their instanc
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
+from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVR
 
 from unbag._arrays import Floats
-from unbag._checks import check_count, check_positive
+from unbag._checks import check_count, check_grid, check_positive
 from unbag.bags.bags import Bags
 from unbag.models.base import LogOddsClassifier, row_blocks
-from unbag.paper.kernel_machine import Fold, KernelMachine
-from unbag.paper.kernels import Kernel
-from unbag.paper.minimisation import check_grid
-from unbag.paper.support_vectors import DualProblem
+from unbag.paper.kernels import Kernel, KernelMachine
 
-# Relative error of a product with the kernel matrix.
-_ROUNDING = 4 * float(np.finfo(float).eps)
+# The tube of LIBSVM, in units of the largest target and tube of a bag.
+_WIDE = 10.0
 
 
 def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floats]:
@@ -47,14 +46,10 @@ def mean_kernel(kernel: Kernel, X: Floats, mean: Any) -> Floats:
     return np.concatenate([kernel.block(X[rows], X) @ mean for rows in row_blocks(len(X))])
 
 
-def _mean_of(bags: Bags, rows: Any, n: int) -> Any:
-    """Matrix (n, n_bags) that takes the mean of each bag, whose instances are rows among n."""
-    return csr_array((1 / bags.sizes[bags.index], (rows, bags.index)), shape=(n, bags.n_bags))
-
-
 class BagRegression(NamedTuple):
-    """β and b, and whether they were found in so many steps."""
+    """β, what it makes of each instance, b, and whether they were found in so many steps."""
 
+    bag_coef: Floats
     coef: Floats
     intercept: float
     converged: bool
@@ -68,23 +63,24 @@ def solve_bag_regression(
 
         min_β  ½ βᵀKβ − yᵀβ + Σ_k ε_k|β_k|    with Σ_k β_k = 0 and |β_k| ≤ C.
 
-    With β = α − α*, where 0 ≤ α, α* ≤ C, this is a `DualProblem` in α and −α*, of targets y − ε and
-    y + ε. Its optimality conditions may be violated by ``tol`` and the rounding of Kβ.
-
-    >>> import numpy as np
-    >>> from unbag.paper.invcal import solve_bag_regression
-    >>> fit = solve_bag_regression(np.eye(2), np.array([-2.0, 2.0]), np.array([0.5, 0.5]), C=10.0)
-    >>> fit.coef.round(6)
-    array([-1.5,  1.5])
+    LIBSVM has one tube E for all. So each bag is there twice, with the targets y − ε + E and
+    y + ε − E: where E is large, the first can only pull scores up to y − ε, the second only down to
+    y + ε. Optimality conditions may be violated by ``tol``, in single precision of K.
     """
-    n = len(y)
-    tol += _ROUNDING * float(np.abs(K).max()) * C * n
-    target = np.concatenate([y - tube, y + tube])
-    lower, upper = np.repeat([0.0, -C], n), np.repeat([C, 0.0], n)
-    problem = DualProblem(np.tile(K, (2, 2)), target, lower, upper, tol)
-    n_steps, violation = problem.maximise(max_iter)
-    coef = problem.coef[:n] + problem.coef[n:]
-    return BagRegression(coef, problem.intercept, violation < tol, n_steps)
+    n, wide = len(y), _WIDE * float(np.abs(y).max() + tube.max())
+    svr = SVR(kernel="precomputed", C=C, epsilon=wide, tol=tol, max_iter=max_iter)
+    with (
+        config_context(assume_finite=True, skip_parameter_validation=True),
+        warnings.catch_warnings(),
+    ):
+        # said by `KernelMachine`, once for all fits
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svr.fit(np.tile(K, (2, 2)), np.concatenate([y - tube + wide, y + tube - wide]))
+    coef = np.zeros(n)
+    np.add.at(coef, svr.support_ % n, svr.dual_coef_[0])
+    return BagRegression(
+        coef, coef, float(svr.intercept_[0]), not svr.fit_status_, int(svr.n_iter_)
+    )
 
 
 class InvCalClassifier(KernelMachine, LogOddsClassifier):
@@ -183,18 +179,10 @@ class InvCalClassifier(KernelMachine, LogOddsClassifier):
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")
         self.epsilons_ = check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]
-        kernel, self.epsilon_, *fits = self._search(
-            self._fit_folds, X, y, bags, self.epsilons_, (1, 2, 0)
+        fit, self.epsilon_ = self._choose_and_fit(
+            self._fit_grid, X, y, bags, self.epsilons_, (1, 2, 0)
         )
-        to_bags = mean_kernel(kernel, X, _mean_of(bags, np.arange(len(X)), len(X)))
-        (fit,) = self._solve(to_bags, bags, [(self.C_, self.epsilon_)])
-        self.class_prior_ = bags.class_shares
-        self.bag_coef_, self.intercept_ = fit.coef, np.array([fit.intercept])
-        self.n_iter_, self.converged_ = max(1, fit.n_iter), fit.converged
-        by_instance = (self.bag_coef_ / bags.sizes)[bags.index]
-        self.kernel_ = kernel
-        support = np.flatnonzero(by_instance)
-        self.points_, self.dual_coef_ = X[support], by_instance[None, support]
+        self.class_prior_, self.bag_coef_ = bags.class_shares, fit.bag_coef
         if not self.bag_coef_.any():
             warnings.warn(
                 "Every bag lies within its tube, so all instances get the same score; use a "
@@ -202,27 +190,20 @@ class InvCalClassifier(KernelMachine, LogOddsClassifier):
                 UserWarning,
                 stacklevel=2,
             )
-        self._warn(*fits)
         return self
 
-    def _solve(
-        self, to_bags: Floats, bags: Bags, grid: Iterable[tuple[float, float]]
+    def _fit_grid(
+        self, kernel: Kernel, X: Any, bags: Bags, Cs: Floats, epsilons: Floats
     ) -> list[BagRegression]:
-        """Fit to bags for each C and ε, given the kernel between their rows and themselves."""
-        K = _mean_of(bags, np.arange(len(to_bags)), len(to_bags)).T @ to_bags
+        mean: Any = csr_array((1 / bags.sizes[bags.index], (np.arange(len(X)), bags.index)))
+        K = mean.T @ mean_kernel(kernel, X, mean)
         if not np.isfinite(K).all():
             raise ValueError("The kernel is too large for floating-point numbers; scale X.")
         K = (K + K.T) / 2
         y, widening = log_odds_targets(bags.clipped_proportions[:, 1], bags.n_instances)
         solver = {"tol": self.tol, "max_iter": int(self.max_iter)}
-        return [solve_bag_regression(K, y, e * widening, C, **solver) for C, e in grid]
-
-    def _fit_folds(self, kernel: Kernel, X: Any, folds: list[Fold]) -> Iterator[tuple[Floats, int]]:
-        means = [_mean_of(fold.train, fold.rows, len(X)) for fold in folds]
-        ends = np.cumsum([mean.shape[1] for mean in means])[:-1]
-        to_bags = mean_kernel(kernel, X, hstack(means, format="csr"))
-        for fold, part in zip(folds, np.split(to_bags, ends, axis=1), strict=True):
-            fits = self._solve(part[fold.rows], fold.train, product(self.Cs_, self.epsilons_))
-            scores = np.array([part[fold.out_rows] @ fit.coef + fit.intercept for fit in fits])
-            n_failed = sum(not fit.converged for fit in fits)
-            yield scores.reshape(len(self.Cs_), len(self.epsilons_), -1), n_failed
+        fits = [
+            solve_bag_regression(K, y, epsilon * widening, float(C), **solver)
+            for C, epsilon in product(Cs, epsilons)
+        ]
+        return [fit._replace(coef=mean @ fit.bag_coef) for fit in fits]

@@ -128,22 +128,6 @@ def minimise(
     A column has converged when the norm of its gradient is below ``tol`` times that at zero, when its
     value has stopped to fall, or when not even steepest descent finds a lower point (at a kink, or at
     the end of the precision). The search starts from the coefficients ``start``, by default zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.paper.lbfgs import LinearSpace, minimise
-    >>> class Squares:
-    ...     n_outputs = 1
-    ...
-    ...     def value_and_gradient(self, scores, problem):
-    ...         rest = scores - np.array([1.0, 3.0, 5.0])
-    ...         return (rest**2).sum(axis=(1, 2)) / 2, rest
-    >>> space = LinearSpace(np.array([[0.0], [1.0], [2.0]]), n_outputs=1)
-    >>> one = np.zeros(1)
-    >>> solution = minimise(Squares(), space, penalty=one, problem=one.astype(int))
-    >>> solution.theta.round(6)  # slope and intercept
-    array([[2., 1.]])
     """
     task = _Task(objective, space, penalty, problem)
     theta = np.zeros((len(penalty), space.n_coefficients))

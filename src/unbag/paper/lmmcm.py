@@ -21,13 +21,10 @@ from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk, Correction
 from unbag.paper.lbfgs import Criterion, Objective
 from unbag.paper.minimisation import RiskClassifier, RiskClassifierCV, weights_by_problem
-from unbag.paper.weights import WeightMethod, bag_weights, convex_priors
+from unbag.paper.weights import WeightMethod, bag_weights
 from unbag.weights import pooled_shares
 
-_TRAINING_PRIORS = ("auto", "pooled", "same", "convex")
-
-# Prior of a class that no bag of a fold contains.
-_LEAST_SHARE = 1e-9
+_TRAINING_PRIORS = ("auto", "pooled", "same")
 
 
 class LMMCMClassifier(RiskClassifier):
@@ -69,12 +66,12 @@ class LMMCMClassifier(RiskClassifier):
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         π, how much each class counts: equally (balanced error, as in the paper), by its share
         (accuracy), or given.
-    training_prior : {"auto", "same", "pooled", "convex"}, default="auto"
+    training_prior : {"auto", "same", "pooled"}, default="auto"
         Class prior at which the risk is minimised; scores are then moved to ``class_prior`` by
         the log-odds. "same" is ``class_prior`` itself, as in the paper. "pooled" are the shares
         of the classes in all bags, at which the risk is convex for weights of least squares.
-        "convex" is the middle of the shares at which the risk is convex. "auto" is "pooled" for a
-        kernel with weights of least squares and the logistic loss, and "same" otherwise.
+        "auto" is "pooled" for a kernel with weights of least squares and the logistic loss, and
+        "same" otherwise.
     correction : {"none", "nonnegative"}, default="none"
         Whether estimated class risks are kept from turning negative, as no mean of losses is.
     tol : float, default=1e-3
@@ -88,7 +85,7 @@ class LMMCMClassifier(RiskClassifier):
         Labels of the classes.
     class_prior_ : ndarray of shape (n_classes,)
         Class prior to which scores and probabilities belong.
-    training_prior_ : {"same", "pooled", "convex"}
+    training_prior_ : {"same", "pooled"}
         The class prior at which the risk was minimised.
     coef_ : ndarray of shape (n_outputs, n_features)
         w, for ``kernel="linear"`` only: one row for two classes, one per class for more.
@@ -169,20 +166,14 @@ class LMMCMClassifier(RiskClassifier):
         self.training_prior_ = self._resolve_training_prior(bags)
 
     def _resolve_training_prior(self, bags: Bags) -> str:
-        wanted = self.training_prior
         log_odds = self._loss.name == "logistic" and (self.class_prior_ > 0).all()
-        if wanted in ("pooled", "convex") and not log_odds:
+        if self.training_prior == "pooled" and not log_odds:
             raise ValueError(
-                f"training_prior={wanted!r} moves scores by log-odds, for which loss must be "
+                "training_prior='pooled' moves scores by log-odds, for which loss must be "
                 "'logistic' and class_prior positive for every class; use training_prior='same'."
             )
-        if wanted == "convex" and bags.n_classes != 2:
-            raise ValueError(
-                f"training_prior='convex' is for two classes and there are {bags.n_classes}; use "
-                "training_prior='pooled'."
-            )
-        if wanted != "auto":
-            return str(wanted)
+        if self.training_prior != "auto":
+            return str(self.training_prior)
         # labels alone make R convex at any prior, and pairs stay as they were published
         flexible = self.kernel != "linear" and self.weights == "least_squares"
         return "pooled" if log_odds and flexible and not bags.labelled.all() else "same"
@@ -200,15 +191,10 @@ class LMMCMClassifier(RiskClassifier):
     def _risk(self, bags: Bags, included: Bools, correction: Correction) -> Objective:
         """The corrected risk at the training prior, of scores at ``class_prior_``."""
         W = weights_by_problem(bags, included, self._weights)
-        prior = self.class_prior_
-        if self.training_prior_ == "pooled":
-            prior = pooled_shares(bags, self.bag_model, included)
-        elif self.training_prior_ == "convex":
-            share = convex_priors(W).mean(axis=-1)
-            prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
-        offsets: Any = 0.0
-        if self.training_prior_ != "same":
-            offsets = prior_offset(self.class_prior_, prior)
+        if self.training_prior_ == "same":
+            return CorrectedRisk(W, bags, self._loss, self.class_prior_, correction)
+        prior = pooled_shares(bags, self.bag_model, included)
+        offsets = prior_offset(self.class_prior_, prior)
         return CorrectedRisk(W, bags, self._loss, prior, correction, offsets)
 
     def _weights(self, bags: Bags) -> Floats:

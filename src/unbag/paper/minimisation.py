@@ -20,19 +20,18 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
 from unbag._arrays import FEW_NUMBERS, Bools, Floats
-from unbag._checks import check_choice, check_count, check_positive
+from unbag._checks import check_choice, check_count, check_grid, check_positive
 from unbag._outputs import by_instance
-from unbag._text import counted, plural
+from unbag._text import plural
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier, linear_scores
 from unbag.observations.losses import ClassLoss, get_loss
-from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
+from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel, warn_not_converged
 from unbag.paper.lbfgs import (
     Criterion,
     FunctionSpace,
@@ -52,27 +51,6 @@ _EQUAL = 10.0
 
 # Half decades from 1 to 1e-5: the paper's grid, twice as fine.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
-
-
-# --- grids of settings ----------------------------------------------------------------------------
-
-
-def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> Floats:
-    """Numbers to choose from, in rising order."""
-    try:
-        grid = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        grid = np.empty(0)
-    fine = grid.ndim == 1 and len(grid) > 0 and np.isfinite(grid).all()
-    if not fine or not (grid >= 0 if zero_is_fine else grid > 0).all():
-        what = "numbers of zero or more" if zero_is_fine else "positive numbers"
-        raise ValueError(f"{name} must be a list of {what}, not {values!r}.")
-    return np.unique(grid)
-
-
-def check_alphas(alphas: Any) -> Floats:
-    """Penalties in falling order, so that of equals the strongest is chosen."""
-    return check_grid(DEFAULT_ALPHAS if alphas is None else alphas, "alphas")[::-1]
 
 
 # --- fits of a grid of penalties ----------------------------------------------------------------
@@ -221,19 +199,6 @@ def choose_penalty(risks: Floats, tol: float) -> int:
     return int(np.argmax(mean <= mean.min() + margin))
 
 
-def warn_not_converged(
-    n_failed: int, n_fits: int, max_iter: int, steps: str = "iterations"
-) -> None:
-    """Warn that some fits were given up after so many steps."""
-    if n_failed:
-        warnings.warn(
-            f"{n_failed} of {counted(n_fits, 'fit')} did not converge within max_iter={max_iter} "
-            f"{steps}; raise max_iter or tol, or scale the features.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-
 # --- classifiers --------------------------------------------------------------------------------
 
 
@@ -360,12 +325,14 @@ class RiskClassifierCV(RiskClassifier):
     cv: Any
     selection: Any
 
-    _default_alphas: Any = None
+    _default_alphas = DEFAULT_ALPHAS
 
     def _train(
         self, space: FunctionSpace, X: Any, y: NDArray[Any], bags: Bags
     ) -> tuple[PenaltyFits, int]:
-        self.alphas_ = check_alphas(self._default_alphas if self.alphas is None else self.alphas)
+        # falling, so that of equals the strongest is chosen
+        alphas = self._default_alphas if self.alphas is None else self.alphas
+        self.alphas_ = check_grid(alphas, "alphas")[::-1]
         pieces, held = cut_by_folds(bags, check_cv(self.cv, X, y))
         check_selection(self.selection, held)
         fits = self._fit_penalties(space, pieces, held, self.alphas_)

@@ -77,16 +77,6 @@ class ProportionRisk:
 
     Weights (n_problems, n_bags, n_classes) are the same for all classes; a bag of weight zero is held
     out. Rows of known label are bags of one instance.
-
-    >>> import numpy as np
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations.losses import get_loss
-    >>> from unbag.paper.proportion_risk import ProportionRisk
-    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
-    >>> risk = ProportionRisk(np.full((2, 2), 0.5), bags, get_loss("logistic"))
-    >>> scores, problem = np.zeros((1, 1, 4)), np.zeros(1, dtype=int)
-    >>> float(risk.value(scores, problem)[0].round(4))  # ½ predicted where ¼ and ¾ are known
-    0.0625
     """
 
     def __init__(

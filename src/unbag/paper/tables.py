@@ -14,9 +14,8 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from unbag._text import counted, markdown_table, p_text
+from unbag.paper.experiments import METHODS, N_BAGS, N_INSTANCES
 from unbag.paper.rows import Row
-from unbag.paper.runner import METHODS
-from unbag.paper.trials import N_BAGS, N_INSTANCES
 
 # The paper's own method is the counterpart of all of ours.
 _PAPER_NAME = {
@@ -102,14 +101,6 @@ def _methods(summaries: Summaries) -> list[str]:
     return [*(name for name in METHODS if name in found), *sorted(found - METHODS.keys())]
 
 
-def _in_order(summaries: Summaries) -> list[tuple[Any, ...]]:
-    """Lines of the tables: as in the paper first, then variations of it."""
-    cells = {cell.line: cell for cell, _ in summaries}
-    return sorted(
-        cells, key=lambda line: (cells[line].standardize_all, cells[line].sampling == "iid", line)
-    )
-
-
 def markdown_tables(rows: Sequence[Row]) -> str:
     """Write tables in Markdown: one row per method, bag sizes in columns, the best in bold.
 
@@ -119,7 +110,9 @@ def markdown_tables(rows: Sequence[Row]) -> str:
     summaries = summarise(rows)
     sizes = sorted({cell.bag_size for cell, _ in summaries})
     parts = []
-    for line in _in_order(summaries):
+    # as in the paper first, then variations of it
+    first = {c.line: (c.standardize_all, c.sampling == "iid", c.line) for c, _ in summaries}
+    for line in sorted(first, key=first.__getitem__):
         body = []
         cells = [Cell._make((*line, size)) for size in sizes]
         best = {cell: _best(summaries, cell) for cell in cells}
@@ -240,11 +233,7 @@ _PUBLISHED_AUC: dict[tuple[int, str, tuple[float, float], str], str] = {
 def published_auc(
     table: int, dataset: str, proportions: tuple[float, float], bag_size: int, method: str
 ) -> Summary | None:
-    """The paper's figure for a setting; None if it reports none.
-
-    >>> published_auc(1, "magic", (0.0, 0.5), 128, "lmmcm")
-    Summary(mean=0.8753, deviation=0.0157, n_trials=5)
-    """
+    """The paper's figure for a setting; None if it reports none."""
     row = _PUBLISHED_AUC.get((table, dataset, proportions, method))
     if row is None or bag_size not in BAG_SIZES:
         return None

@@ -19,7 +19,7 @@ from unbag.torch.losses import (
     ForwardLoss,
     ProportionLoss,
 )
-from unbag.torch.two_pass import two_pass_backward
+from unbag.torch.training import two_pass_backward
 
 __all__ = [
     "BagBatch",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from unbag._arrays import Floats
@@ -43,7 +44,8 @@ class TableNetwork(nn.Module):
 
     def fit_scaler(self, X: Any) -> None:
         """Learn the middle and the spread of the columns of a table: quartiles, if they differ."""
-        mean, deviation = column_moments(X)
+        scaler = StandardScaler(with_mean=not hasattr(X, "tocsr")).fit(X)
+        mean, deviation = scaler.mean_, np.sqrt(scaler.var_)
         some = X[:: max(1, X.shape[0] // _ROWS)]
         some = some.toarray() if hasattr(some, "toarray") else some
         low, median, high = np.quantile(some, [0.25, 0.5, 0.75], axis=0)
@@ -63,16 +65,6 @@ class TableNetwork(nn.Module):
             z = z * torch.rsqrt(1 + (z / LARGEST_INPUT) ** 2)
         scores: Tensor = self.layers(z)
         return scores
-
-
-def column_moments(X: Any) -> tuple[Floats, Floats]:
-    """Means and standard deviations of the columns, of sparse ones as well."""
-    if not hasattr(X, "multiply"):
-        return X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float)
-    first, second = (
-        np.asarray(table.mean(axis=0), dtype=np.float64).ravel() for table in (X, X.multiply(X))
-    )
-    return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
 def set_output_bias(last: Any, shares: Floats) -> None:

@@ -10,7 +10,7 @@ from unbag import bag_target, check_bag_target
 from unbag.paper.bounds import RKHSBall, TwoLayerReLU, complexity
 from unbag.paper.bounds.complexity import rademacher_complexity
 from unbag.paper.kernels import Kernel
-from unbag.paper.pairing import Pairing, pair_extremes
+from unbag.paper.weights import Pairing, pair_extremes
 
 KERNELS = [Kernel("rbf", gamma=0.7), Kernel("linear")]
 CLASSES = [*(RKHSBall(kernel, radius=1.5) for kernel in KERNELS), TwoLayerReLU([1, 0.5], [2, 1])]

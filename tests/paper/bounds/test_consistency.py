@@ -8,8 +8,7 @@ from unbag import check_bag_target
 from unbag.observations.losses import LOSSES
 from unbag.paper.bounds import generalization_bound, merged_bound, sample_bags, unbiased_loss
 from unbag.paper.bounds.contamination import MultiMCM
-from unbag.paper.pairing import pair_extremes
-from unbag.paper.weights import blockwise_max, blockwise_pairwise
+from unbag.paper.weights import blockwise_max, blockwise_pairwise, pair_extremes
 
 POINTS = np.linspace(-1, 1, 5)
 POSITIVES, NEGATIVES = np.repeat(POINTS, [1, 1, 2, 3, 3]), np.repeat(POINTS, [3, 4, 1, 1, 1])

@@ -13,8 +13,7 @@ from unbag.paper.bounds.contamination import MultiMCM, unbiased_coefficients
 from unbag.paper.bounds.generalization import generalization_bound
 from unbag.paper.bounds.losses import convexity_condition
 from unbag.paper.corrected_risk import CorrectedRisk
-from unbag.paper.pairing import pair_bags
-from unbag.paper.weights import bag_weights, blockwise_max, blockwise_pairwise
+from unbag.paper.weights import bag_weights, blockwise_max, blockwise_pairwise, pair_bags
 
 MODELS = ["IIM", "IBM", "CIIM", "CIBM", "CIBM'"]
 KAPPAS = [(0.0, 0.0), (0.3, 0.0), (0.1, 0.35), (0.7, 0.1), (0.45, 0.45)]

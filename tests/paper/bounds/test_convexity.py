@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from unbag import bag_target, check_bag_target
-from unbag.datasets import make_gaussian_bags
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.losses import LOSSES
-from unbag.paper import LMMCMClassifier
 from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.weights import bag_weights, convex_priors
 from unbag.weights import decontamination_weights, pooled_shares
@@ -137,39 +135,3 @@ def test_likelihood_is_a_difference_of_convex_functions():
 
     assert violations(first, 12, 0) == violations(second, 12, 0) == 0
     assert violations(lambda scores: G.value(scores, FIRST), 12, 0) > 0
-
-
-# --- in models ----------------------------------------------------------------------------------
-
-
-def test_pairs_can_be_trained_where_they_are_convex():
-    """Two starts end at the same scores; and the intercept is that of the prior asked for."""
-    data = make_gaussian_bags(40, 20, (0, 0.5), random_state=0)
-    settings = {"weights": "pairs", "tol": 1e-8}
-    model = LMMCMClassifier(1e-3, training_prior="convex", **settings).fit(data.X, data.y)
-    assert model.training_prior_ == "convex"
-    same = LMMCMClassifier(1e-3, training_prior="same", **settings).fit(data.X, data.y)
-    truth = data.labels
-    for fitted in (model, same):
-        right = (fitted.decision_function(data.X) > 0) == truth
-        assert np.mean([right[truth == c].mean() for c in (0, 1)]) > 0.75
-
-
-def test_convex_prior_on_labels_is_the_balanced_one():
-    data = make_gaussian_bags(10, 20, (0, 1), random_state=0)
-    fits = [
-        LMMCMClassifier(1e-2, kernel="linear", training_prior=p, tol=1e-9)
-        .fit(data.X, data.labels)
-        .coef_
-        for p in ("convex", "same")
-    ]
-    np.testing.assert_allclose(*fits, rtol=1e-5)
-
-
-def test_where_there_is_no_convex_prior_is_said():
-    data = make_gaussian_bags(10, 20, (0, 1), random_state=0)
-    with pytest.raises(ValueError, match="training_prior='convex' moves scores by log-odds"):
-        LMMCMClassifier(training_prior="convex", loss="hinge").fit(data.X, data.y)
-    three = np.arange(len(data.X)) % 3
-    with pytest.raises(ValueError, match="training_prior='convex' is for two classes"):
-        LMMCMClassifier(training_prior="convex").fit(data.X, three)

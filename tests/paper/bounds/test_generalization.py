@@ -14,7 +14,7 @@ from unbag.paper.bounds import RKHSBall, generalization_bound
 from unbag.paper.bounds.complexity import rademacher_complexity
 from unbag.paper.bounds.contamination import MultiMCM, unbiased_coefficients
 from unbag.paper.kernels import Kernel
-from unbag.paper.pairing import Pairing, pair_extremes, pair_matching
+from unbag.paper.weights import Pairing, pair_extremes, pair_matching
 
 MODELS = ["IIM", "IBM"]
 KAPPA = (np.array([0.1, 0.35, 0.0, 0.5]), np.array([0.2, 0.3, 0.05, 0.4]))

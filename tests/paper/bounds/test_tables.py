@@ -17,8 +17,7 @@ from unbag.paper.bounds import (
 from unbag.paper.bounds.contamination import MultiMCM
 from unbag.paper.bounds.generalization import table_factor
 from unbag.paper.kernels import Kernel
-from unbag.paper.pairing import pair_bags
-from unbag.paper.weights import MERGERS, bag_weights
+from unbag.paper.weights import MERGERS, bag_weights, pair_bags
 from unbag.weights import decontamination_weights
 
 CONSTANTS = {"loss": "logistic", "A": 1.5, "B": 2.0, "delta": 0.1}

@@ -20,11 +20,10 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_count, check_positive
+from unbag._checks import check_count, check_grid, check_positive
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import LogOddsClassifier
-from unbag.paper.minimisation import check_grid
 
 # r, in rows; and what probabilities must sum to one by.
 _RIDGE = 1e-2

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints
+from unbag._checks import check_grid
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.observations.losses import get_loss
@@ -20,7 +21,6 @@ from unbag.paper.lbfgs import Criterion, FunctionSpace, Objective
 from unbag.paper.minimisation import (
     PenaltyFits,
     RiskClassifierCV,
-    check_alphas,
     check_selection,
     choose_penalty,
     fit_penalties,
@@ -132,7 +132,9 @@ class PublishedClassifierCV(RiskClassifierCV):
         self, space: FunctionSpace, X: Any, y: NDArray[Any], bags: Bags
     ) -> tuple[PenaltyFits, int]:
         method = get_method(self.method)
-        self.alphas_ = check_alphas(method.alphas if self.alphas is None else self.alphas)
+        self.alphas_ = check_grid(method.alphas if self.alphas is None else self.alphas, "alphas")[
+            ::-1
+        ]
         pieces, held = cut_by_folds(bags, check_cv(self.cv, X, y))
         check_selection(self.selection, held)
         for number, out in enumerate(held):

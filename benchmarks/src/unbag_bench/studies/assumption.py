@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 from unbag import bag_target
 from unbag.datasets import load_adult, load_magic, make_bags
 from unbag.evaluation.label_shift import label_shift_test
-from unbag.paper.trials import N_INSTANCES, make_encoder
+from unbag.paper.experiments import N_INSTANCES, make_encoder
 from unbag_bench.study import Row, Study, table
 
 Draw = Callable[[int], tuple[NDArray[np.float64], NDArray[np.void], NDArray[np.float64]]]

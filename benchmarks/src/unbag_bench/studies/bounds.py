@@ -31,8 +31,7 @@ from unbag.paper.bounds.contamination import MultiMCM
 from unbag.paper.bounds.losses import excess_error, prior_shifted_error
 from unbag.paper.bounds.merged import expected_contrasts, neighbour_condition, required_epsilon
 from unbag.paper.kernels import Kernel
-from unbag.paper.pairing import pair_bags
-from unbag.paper.weights import bag_weights
+from unbag.paper.weights import bag_weights, pair_bags
 from unbag_bench.study import Row, Study, table
 
 VALUES = np.linspace(-1, 1, 5)

@@ -25,7 +25,7 @@ from unbag.bags.bags import Bags
 from unbag.models.base import row_blocks
 from unbag.paper.bounds.contamination import PairModel, refuse_first
 from unbag.paper.kernels import Kernel
-from unbag.paper.pairing import Pairing
+from unbag.paper.weights import Pairing
 
 # Numbers held at a time: 32 MB of them.
 BLOCK = 1 << 22
@@ -218,19 +218,6 @@ def rademacher_complexity(
 
     X has the instances in the order of ``bags.index``. For the bounds the coefficients are
     c_i = w_i|ℓ|/s_i, see `unbag.paper.bounds.generalization.GeneralizationBound`.
-
-    >>> import numpy as np
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.paper import pair_bags
-    >>> from unbag.paper.bounds import RKHSBall
-    >>> from unbag.paper.bounds.complexity import rademacher_complexity
-    >>> from unbag.paper.kernels import Kernel
-    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
-    >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])
-    >>> ball, pairing = RKHSBall(Kernel("rbf")), pair_bags(bags.proportions[:, 1])
-    >>> estimate = rademacher_complexity(ball, X, bags, pairing, [1.0])
-    >>> round(estimate.value, 2), round(estimate.upper_bound, 2)
-    (0.48, 0.5)
     """
     check_choice(model, get_args(PairModel), "model")
     X = np.asarray(X, dtype=float)

@@ -30,7 +30,7 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_choice, check_one_each, check_share
 from unbag.bags.targets import bag_target
 from unbag.observations.losses import Loss, get_loss
-from unbag.paper.pairing import Pairing
+from unbag.paper.weights import Pairing
 
 # The first theorem is for known proportions, the second for observed ones; bags can be drawn
 # under all five models.
@@ -94,10 +94,6 @@ class MultiMCM:
     number N + i. ``weights`` are w, not negative and with sum 1, or a name: the paper's best ones are
     w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)² for independent instances ("IIM"), n̄ being the harmonic mean of the
     two sizes, and the same without n̄ for independent bags ("IBM").
-
-    >>> from unbag.paper.bounds.contamination import MultiMCM
-    >>> MultiMCM([0.1, 0.4], [0.2, 0.3], sizes_plus=100, sizes_minus=100).weights.round(3)
-    array([0.845, 0.155])
     """
 
     def __init__(
@@ -268,10 +264,14 @@ def sample_bags(
     gamma = check_proportions(proportions)
     n = _check_sizes(sizes, len(gamma), "sizes", of="bag")
     rng = check_random_state(random_state)
-    copies = sqrt(_check_dependence(model, dependence))
+    check_choice(model, get_args(SamplingModel), "model")
+    independent = model in ("IIM", "CIIM")
+    if independent and dependence is not None:
+        raise ValueError(f"Instances are independent under model={model!r}: no dependence.")
+    copies = sqrt(check_share(0.5 if dependence is None else dependence, "dependence"))
     bag = np.repeat(np.arange(len(gamma)), n)
     labels = rng.uniform(size=len(bag)) < gamma[bag]
-    if model not in ("IIM", "CIIM"):
+    if not independent:
         shared = rng.uniform(size=len(gamma)) < gamma
         copied = rng.uniform(size=len(bag)) < copies
         labels = np.where(copied, shared[bag], labels)
@@ -287,15 +287,6 @@ def sample_bags(
         copied = rng.uniform(size=len(bag)) < copies
         X[copied] = one[bag[copied] + len(gamma) * labels[copied]]
     return BagSample(X, bag, labels.astype(np.int64), gamma)
-
-
-def _check_dependence(model: str, dependence: float | None) -> float:
-    check_choice(model, get_args(SamplingModel), "model")
-    if model in ("IIM", "CIIM"):
-        if dependence is not None:
-            raise ValueError(f"Instances are independent under model={model!r}: no dependence.")
-        return 0.0
-    return check_share(0.5 if dependence is None else dependence, "dependence")
 
 
 def _draw(

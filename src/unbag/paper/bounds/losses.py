@@ -51,16 +51,7 @@ def is_symmetric(loss: str | Loss) -> bool:
 def immunity_constants(
     loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Slope 1 − κ⁺ − κ⁻ and offset C(κ⁺ + κ⁻)/2 of the contaminated risk as a function of the clean one.
-
-    Thirty and twenty percent of the labels are wrong. A classifier that errs on 10% of either class
-    then seems to err on 30%:
-
-    >>> from unbag.paper.bounds.losses import immunity_constants
-    >>> slope, offset = immunity_constants("zero_one", 0.3, 0.2)
-    >>> round(float(slope * 0.1 + offset), 3)
-    0.3
-    """
+    """Slope 1 − κ⁺ − κ⁻ and offset C(κ⁺ + κ⁻)/2 of the contaminated risk as a function of the clean one."""
     plus, minus = check_contamination(kappa_plus, kappa_minus)
     constant = symmetry_constant(loss)
     if constant is None:
@@ -95,12 +86,7 @@ _MARGINS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
 
 
 def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
-    """ψ(θ) of a convex or symmetric loss, for θ from 0 to 1.
-
-    >>> from unbag.paper.bounds.losses import calibration_function
-    >>> calibration_function("logistic", [0.5]).round(4)  # ½Σ(1 ± θ)log(1 ± θ)
-    array([0.1308])
-    """
+    """ψ(θ) of a convex or symmetric loss, for θ from 0 to 1."""
     found = find_loss(loss)
     if not (found.convex or found.symmetric):
         raise ValueError(

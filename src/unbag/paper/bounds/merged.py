@@ -53,12 +53,6 @@ def expected_contrasts(
 
     Under (CIBM) labels may depend on each other. The contrast is convex in the shares, so that the
     contrast of the true proportions is a lower bound, and n is not needed.
-
-    Bags of 8 at 0.45 and 0.55 look further apart than they are:
-
-    >>> from unbag.paper.bounds.merged import expected_contrasts
-    >>> expected_contrasts([0.45, 0.55], merge_size=1, bag_size=8).round(4)
-    array([0.2119])
     """
     check_choice(model, get_args(ConditionalModel), "model")
     check_choice(scheme, ("blockwise_pairwise", "blockwise_max"), "scheme")
@@ -244,10 +238,6 @@ def required_epsilon(
 
     It solves 2(N/K) e^{−2Kε²} = failure or, for contrasts of blockwise-max,
     (N/K)(e^{−2Kε²} + e^{−Kε²}) = failure.
-
-    >>> from unbag.paper.bounds.merged import required_epsilon
-    >>> round(required_epsilon(0.05, n_pairs=20_000, merge_size=200), 4)
-    0.144
     """
     check_count(n_pairs, "n_pairs")
     check_count(merge_size, "merge_size")
@@ -382,12 +372,6 @@ def neighbour_condition(
     The proportions are true ones, or observed ones of bags of n = ``bag_size`` instances whose labels
     are independent (CIIM). ``tau`` may be too small with probability ``delta``: theorem C of
     ``docs/theory/bounds.md``.
-
-    >>> import numpy as np
-    >>> from unbag.paper.bounds.merged import neighbour_condition
-    >>> found = neighbour_condition(np.linspace(0, 1, 2000), 0.3)
-    >>> round(found.share, 3), round(found.tau, 3)  # 1 − 0.7², and more to be sure
-    (0.509, 0.548)
     """
     gamma = np.sort(check_proportions(proportions))
     check_inside(delta, "delta")
