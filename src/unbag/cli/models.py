@@ -14,6 +14,7 @@ from unbag.cli.data import BagData, read_bags
 from unbag.cli.options import add_tables, by_commas, file_place
 from unbag.cli.output import need, say
 from unbag.cli.parser import Parser, add_parser
+from unbag.cli.records import check_records, read_schema
 from unbag.evaluation import Estimate, Evaluation
 from unbag.tables.column_types import ColumnType
 from unbag.tables.persistence import ModelFile, UntrustedTypesError, load_model
@@ -90,7 +91,8 @@ def open_model(options: argparse.Namespace) -> tuple[Any, Schema, ModelFile]:
             f"{options.model} does not say which columns its model takes; save models with "
             "unbag fit, or with the schema of their table"
         )
-    return found.model, Schema.from_dict(found.schema), found
+    check_records(options.model, found.metadata)
+    return found.model, read_schema(options.model, found.schema), found
 
 
 def warn_of_known_bags(found: ModelFile, data: BagData) -> None:
