@@ -95,6 +95,7 @@ _SHAPES = {
     "LLPBoostingClassifier": "start_coef_:o,f start_intercept_:o start_fill_:f classes_:k "
     "class_prior_:k empirical_prior_:k",
     "LLPEnsembleClassifier": "estimators_:e weights_:e",
+    "LLPNeuralClassifier": "classes_:k class_prior_:k empirical_prior_:k training_shares_:k",
 }
 # What may hold text.
 _NAMES = ("classes_", "columns", "feature_names_in_", "names")
