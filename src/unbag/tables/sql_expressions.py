@@ -36,6 +36,7 @@ class SqlDialect(NamedTuple):
     seconds: str  # since 1970, of a time
     smaller: str = "LEAST"  # of two numbers
     larger: str = "GREATEST"
+    escaped_names: bool = False  # whether a backslash begins an escape sequence there, too
 
 
 _AS_SINGLE = "CAST(CAST({} AS FLOAT) AS DOUBLE)"
@@ -78,6 +79,7 @@ DIALECTS: dict[str, SqlDialect] = {
         "CAST({} AS STRING)",
         None,
         "(UNIX_MICROS(TIMESTAMP({})) / 1000000e0)",
+        escaped_names=True,
     ),
     "snowflake": SqlDialect(
         '"',
@@ -125,6 +127,8 @@ class Writer:
         """An identifier."""
         _check_characters(name)
         quote = self.dialect.quote
+        if self.dialect.escaped_names:
+            return f"{quote}{_escaped(name, quote)}{quote}"
         return f"{quote}{name.replace(quote, 2 * quote)}{quote}"
 
     def string(self, text: str) -> str:
@@ -132,8 +136,7 @@ class Writer:
         _check_characters(text)
         if not self.dialect.backslashes:
             return "'" + text.replace("'", "''") + "'"
-        for plain, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r")):
-            text = text.replace(plain, escaped)
+        text = _escaped(text, "'")
         return f"'{text}'"
 
     def column(self, name: str, kind: str) -> Raw:
@@ -164,6 +167,13 @@ class Writer:
         """The exponential, of what is neither an overflow nor an error of underflow."""
         smaller, larger = self.dialect.smaller, self.dialect.larger
         return f"EXP({larger}({smaller}({value}, 700e0), (-700e0)))"
+
+
+def _escaped(text: str, quote: str) -> str:
+    """Text in which backslashes, quotes and line ends are escape sequences."""
+    for plain, escaped in (("\\", "\\\\"), (quote, f"\\{quote}"), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(plain, escaped)
+    return text
 
 
 class Feature(ABC):
