@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice
+from unbag._checks import check_choice, check_count, check_nonnegative, check_positive
 from unbag._outputs import by_instance
 from unbag.bags.bags import ANYTHING, Bags, check_bag_target
 from unbag.bags.groupings import check_groupings_target, grouping_names
@@ -234,6 +234,7 @@ class LLPClassifier(LogOddsClassifier):
         """
         if grouping_names(y) is not None:
             return self._fit_groupings(X, y)
+        self._check_settings()
         read = partial(check_bag_target, accept=ANYTHING)
         X, bags = self._check_both(X, y, read, check_contrast)
         encoder = TableEncoder().fit(X)
@@ -250,6 +251,7 @@ class LLPClassifier(LogOddsClassifier):
 
     def _fit_groupings(self, X: Any, y: Any) -> Self:
         """Fit to the joint likelihood of the counts of several groupings of the same rows."""
+        self._check_settings()
         X, groupings = self._check_both(X, y, check_groupings_target, check_groupings_contrast)
         encoder = TableEncoder().fit(X)
         rows = encoder.encode(X)
@@ -260,6 +262,17 @@ class LLPClassifier(LogOddsClassifier):
 
         self._train(encoder, rows, likelihood_of)
         return self
+
+    def _check_settings(self) -> None:
+        if self.kernel is not None:
+            check_choice(self.kernel, ("auto", "rbf"), "kernel")
+            check_count(self.n_landmarks, "n_landmarks")
+        if isinstance(self.bag_effect, str):
+            check_choice(self.bag_effect, ("auto",), "bag_effect")
+        else:
+            check_nonnegative(self.bag_effect, "bag_effect")
+        check_positive(self.tol, "tol")
+        check_count(self.max_iter, "max_iter")
 
     def _design(self, terms: list[Term], rows: EncodedRows, sizes: Any) -> Design:
         if self.device is None:
@@ -273,8 +286,6 @@ class LLPClassifier(LogOddsClassifier):
         likelihood_of: Callable[[list[Term]], Likelihood],
     ) -> None:
         self._encoder = encoder
-        if self.kernel is not None:
-            check_choice(self.kernel, ("auto", "rbf"), "kernel")
         n_landmarks = 0 if self.kernel is None else self.n_landmarks
         self._terms = make_terms(encoder, rows, self.groups, n_landmarks, self.random_state)
         self._columns, n_columns = layout(self._terms)
@@ -528,6 +539,7 @@ def fit_to_rows(
     likelihood_of: Callable[[list[Term]], Likelihood],
 ) -> None:
     """Fit a model whose classes and empirical prior are known to rows that may lie elsewhere."""
+    model._check_settings()
     model._train(encoder, rows, likelihood_of)
 
 
