@@ -33,6 +33,14 @@ def calls(functions):
     return pytest.mark.parametrize("function", functions.values(), ids=functions)
 
 
+@pytest.mark.parametrize("estimator", [DATA.X, "auto", LLPClassifier])
+def test_what_is_no_estimator(estimator):
+    with pytest.raises(
+        TypeError, match=r"^The estimator comes first.* not (ndarray|str|LLP\w+)\.$"
+    ):
+        metrics.cross_val_evaluate(estimator, DATA.X, DATA.y)
+
+
 @pytest.mark.parametrize("threshold", ["x", None, np.nan])
 def test_thresholds_that_are_none(threshold):
     with pytest.raises(ValueError, match=r"^threshold must be a finite number, not "):
