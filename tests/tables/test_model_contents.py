@@ -69,6 +69,9 @@ def test_functions_are_called_only_if_they_are_trusted(tmp_path):
     with pytest.raises(ValueError, match=re.escape(name)):
         load_model(path)
     assert load_model(path, trusted=[name]).model.func is first_column
+    for function in (first_column, np.zeros(1).tofile):  # whatever the types in the file
+        with pytest.raises(ValueError, match=r"^it calls .*(first_column|tofile);"):
+            check_parts(FunctionTransformer(function))
     logarithm = save_model(FunctionTransformer(np.log1p), tmp_path / "m.unbag")
     assert load_model(logarithm).model.func is np.log1p
 
