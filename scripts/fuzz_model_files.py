@@ -1,16 +1,21 @@
 """Forge model files in structure: what is loaded scores as it says, and nothing crashes, hangs or blows up.
 
-    python scripts/fuzz_model_files.py --minutes 20 --jobs 2 [--trees]
+    python scripts/fuzz_model_files.py --minutes 20 --jobs 2 [--parts | --trees]
 
-Files of every kind of model are taken apart, and one to three of their parts are changed: settings,
-types, shapes and entries of arrays, levels, vocabularies, fields of trees, members, bytes. The
-checksum is made right, so that all of it reaches the loader. A file is refused in one sentence, or
-what was loaded scores rows: then it scores as a plain second implementation of what the file says
-does, and as the same model saved once more. Anything else is a finding and is kept in the folder
-``--findings``, by its number: the same number makes the same file.
+Files of every kind of model, and of the transformers that they are made of, are taken apart, and one
+to three of their parts are changed: settings, types, shapes and entries of arrays, levels,
+vocabularies, fields of trees, members, bytes. The checksum is made right, so that all of it reaches
+the loader. A file is refused in one sentence, or what was loaded scores rows: then it scores as a
+plain second implementation of what the file says does, and every tenth as the same model saved once
+more. Anything else is a finding and is kept in the folder ``--findings``, by its number: the same
+number makes the same file.
 
-With ``--trees``, the text of boosted trees alone is forged, a hundred times faster: the one part that native
-code reads.
+Small files are tried more often: a part is as easily forged in a file of its own as in a pipeline,
+and takes a tenth of the time.
+
+Nearly all of the time goes into unpacking. With ``--parts``, a model that was loaded is changed in place
+as a file could have it, checked as the loader does, scored and mended: ten times as many in the same
+time. With ``--trees``, the text of boosted trees alone is forged, the one part that native code reads.
 
 Files are tried in processes of limited memory; one that dies or takes too long is a finding, too.
 """
@@ -22,6 +27,7 @@ import copy
 import gc
 import io
 import json
+import marshal
 import multiprocessing
 import random
 import resource
@@ -32,16 +38,23 @@ import time
 import traceback
 import warnings
 import zipfile
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
+from unbag.terms.sparse import SparseTerm
 
-from unbag import LLPBoostingClassifier, LLPClassifier
+from unbag import LLPBoostingClassifier, LLPClassifier, LLPEnsembleClassifier
 from unbag.datasets import make_gaussian_bags
+from unbag.defaults import LARGEST_INPUT
+from unbag.models.neural import LLPNeuralClassifier
 from unbag.tables import make_classifier
+from unbag.tables.features import make_features
+from unbag.tables.mixed_features import MixedFeatures
+from unbag.tables.model_contents import check_parts
 from unbag.tables.persistence import _build, _serialise
 from unbag.terms.columns import CategoryTerm
 from unbag.terms.kernel import KernelTerm
@@ -75,6 +88,13 @@ CLASSES += ["sklearn.feature_extraction.text.CountVectorizer", "sklearn.pipeline
 CLASSES += ["unbag.models.mixed.LLPClassifier", "unbag.terms.columns.NumberTerm"]
 
 
+# How often files of a kind are tried: the larger, the less.
+KINDS = {"trees": 12, "three": 8, "sparse": 6, "alone": 4, "network": 4, "ensemble": 4}
+KINDS |= {"features": 3, "words": 2, "columns": 1, "linear": 1, "kernel": 1, "boosted": 1}
+OUTCOMES = ["refused", "no model", "does not score", "scores as it says"]
+OUTCOMES += ["scores, and is beyond the second implementation", "FINDING"]
+
+
 # --- sound files ----------------------------------------------------------------------------------
 
 
@@ -93,8 +113,8 @@ def packed(parts: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def sound_models() -> tuple[pd.DataFrame, dict[str, Any], dict[str, Any]]:
-    """Rows to score, and a model of each kind with the features that these are made of."""
+def sound_models() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Make a model or transformer of each kind, and three rows for each."""
     bags = make_gaussian_bags(n_bags=8, bag_size=20, n_features=2, random_state=0)
     three = make_gaussian_bags(n_bags=9, bag_size=20, n_classes=3, n_features=2, random_state=0)
     rng, n = np.random.default_rng(0), len(bags.X)
@@ -105,34 +125,64 @@ def sound_models() -> tuple[pd.DataFrame, dict[str, Any], dict[str, Any]]:
     )
     table.loc[::7, "a"] = np.nan
     small = {"n_estimators": 3, "num_leaves": 4, "cv": None}
+    mixed = LLPClassifier(kernel=None)
     boosted = make_classifier("boosted").set_params(**{f"model__{k}": v for k, v in small.items()})
-    models = {
-        "linear": make_classifier("linear").fit(table, bags.y),
-        "kernel": make_classifier("auto").set_params(model__n_landmarks=15).fit(table, bags.y),
-        "boosted": boosted.fit(table, bags.y),
-        "alone": LLPClassifier(kernel=None).fit(table[["a", "b", "c"]], bags.y),
-        "trees": LLPBoostingClassifier(**small).fit(three.X, three.y),
-        "three": LLPClassifier(n_landmarks=8).fit(three.X, three.y),
+    both = [("mixed", mixed), ("trees", LLPBoostingClassifier(n_estimators=2, num_leaves=3))]
+    narrow, words, counts = table[["a", "c", "t"]], table[["s"]], csr_array(abs(bags.X) // 1)
+    fitted = {
+        "trees": (LLPBoostingClassifier(**small), three.X, three.y),
+        "alone": (mixed, table[["a", "b", "c"]], bags.y),
+        "three": (LLPClassifier(n_landmarks=8), three.X, three.y),
+        "sparse": (LLPClassifier(kernel=None), counts, bags.y),
+        "network": (LLPNeuralClassifier(hidden=2, max_epochs=2), bags.X, bags.y),
+        "ensemble": (LLPEnsembleClassifier(both, cv=2), bags.X, bags.y),
+        "features": (MixedFeatures(), narrow, bags.y),
+        "columns": (make_features("float32"), narrow, bags.y),
+        "words": (MixedFeatures(), words, bags.y),
+        "linear": (make_classifier("linear"), table, bags.y),
+        "kernel": (make_classifier("auto").set_params(model__n_landmarks=15), table, bags.y),
+        "boosted": (boosted, table, bags.y),
     }
-    rows = dict.fromkeys(models, table.iloc[:5])
-    rows["alone"] = table[["a", "b", "c"]].iloc[:5]
-    rows |= dict.fromkeys(["trees", "three"], three.X[:5])
-    return table, models, rows
+    models = {name: model.fit(X, y) for name, (model, X, y) in fitted.items()}
+    return models, {name: X[:3] for name, (_, X, _) in fitted.items()}
 
 
 # --- what a file says -----------------------------------------------------------------------------
 
 
-def plain_scores(model: Any, X: Any) -> np.ndarray:
+def plain_scores(model: Any, rows: Any) -> np.ndarray:
     """Scores by loops over the fitted numbers, which share no code with the library's."""
-    final, rows = model, X
-    if hasattr(model, "steps"):
-        final, rows = model[-1], model[:-1].transform(X)
-    if isinstance(final, LLPBoostingClassifier):
-        found = plain_trees(final, np.asarray(rows, dtype=float))
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    if isinstance(model, LLPBoostingClassifier):
+        found = plain_trees(model, np.asarray(rows, dtype=float))
+    elif isinstance(model, LLPNeuralClassifier):
+        found = plain_network(model, np.asarray(rows, dtype=float))
+    elif isinstance(model, LLPEnsembleClassifier):
+        parts = [plain_scores(one, rows) for one in model.estimators_]
+        parts = [scores.reshape(len(rows), -1) for scores in parts]
+        found = sum(
+            weight * (scores + log_shares(model.empirical_prior_, one.class_prior_))
+            for weight, scores, one in zip(model.weights_, parts, model.estimators_, strict=True)
+        ) + log_shares(model.class_prior_, model.empirical_prior_)
     else:
-        found = plain_function(final, rows)
+        found = plain_function(model, rows)
     return found[:, 0] if found.shape[1] == 1 else found
+
+
+def log_shares(shares: Any, others: Any) -> np.ndarray:
+    """Logarithms of quotients; of two classes, the difference."""
+    found = np.log(np.maximum(shares, 1e-304)) - np.log(np.maximum(others, 1e-304))
+    return found[1:] - found[:1] if len(found) == 2 else found
+
+
+def plain_network(model: Any, rows: np.ndarray) -> np.ndarray:
+    """Scores of a network of one hidden layer."""
+    w = {name: weights.astype(float) for name, weights in model.weights_.items()}
+    z = (rows - w["mean"]) / w["scale"]
+    z = z / np.sqrt(1 + (z / LARGEST_INPUT) ** 2)
+    z = np.maximum(z @ w["layers.0.weight"].T + w["layers.0.bias"], 0)
+    found = z @ w["layers.2.weight"].T + w["layers.2.bias"]
+    return found + log_shares(model.class_prior_, model.training_shares_)
 
 
 def plain_function(model: Any, rows: Any) -> np.ndarray:
@@ -157,6 +207,8 @@ def plain_function(model: Any, rows: Any) -> np.ndarray:
                 phi = np.zeros(len(term.names))
                 if codes[term.place] >= 0:
                     phi[codes[term.place]] = 1.0
+            elif isinstance(term, SparseTerm):
+                phi = values / term.scale
             elif isinstance(term, KernelTerm):
                 point = np.concatenate(
                     [np.zeros(0), *(standard(one, values) for one in term.numbers)]
@@ -184,10 +236,8 @@ def standard(term: Any, values: np.ndarray) -> np.ndarray:
 
 def plain_trees(model: Any, rows: np.ndarray) -> np.ndarray:
     """Scores of boosted trees, walked through as their text says."""
-    shares = np.maximum([model.class_prior_, model.empirical_prior_], 1e-304)
-    moved = np.log(shares[0]) - np.log(shares[1])
-    n_outputs = 1 if len(moved) == 2 else len(moved)
-    moved = moved[1:] - moved[:1] if n_outputs == 1 else moved
+    moved = log_shares(model.class_prior_, model.empirical_prior_)
+    n_outputs = len(moved)
     filled = np.where(np.isnan(rows), model.start_fill_, rows)
     found = filled @ model.start_coef_.T + model.start_intercept_ + moved
     for i, text in enumerate(model.trees_.partition("\nend of trees")[0].split("\nTree=")[1:]):
@@ -235,13 +285,16 @@ def forge_setting(rng: random.Random, tree: Any, _: dict[str, bytes]) -> None:
         value = json.loads(node["content"])
     except (IndexError, TypeError, ValueError):  # forged before
         return
+    node["content"] = json.dumps(forged_value(rng, value))
+
+
+def forged_value(rng: random.Random, value: Any) -> Any:
+    """Something else for a number, a text or nothing."""
     if isinstance(value, str) and value.startswith("tree\n"):
-        new: Any = forge_trees(rng, value)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and rng.random() < 0.5:
-        new = rng.choice([value + 1, value - 1, -value, value * 1000, float(value)])
-    else:
-        new = rng.choice(ODD)
-    node["content"] = json.dumps(new)
+        return forge_trees(rng, value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and rng.random() < 0.5:
+        return rng.choice([value + 1, value - 1, -value, value * 1000, float(value)])
+    return copy.deepcopy(rng.choice(ODD))
 
 
 def forge_trees(rng: random.Random, text: str) -> str:
@@ -275,12 +328,29 @@ def forge_trees(rng: random.Random, text: str) -> str:
 def forge_array(rng: random.Random, _: Any, parts: dict[str, bytes]) -> None:
     """Change entries, shape or type of an array."""
     names = [name for name in parts if name.endswith(".npy")]
+    if not names:
+        return
     name = rng.choice(names)
     try:
         array = np.load(io.BytesIO(parts[name]), allow_pickle=False)
     except Exception:  # forged before; NumPy has no one error for damage
         return
-    what = rng.choice(["entry", "entry", "shorter", "longer", "turned", "type", "other", "bytes"])
+    what = rng.random()
+    if what < 0.12:
+        parts[name] = parts[rng.choice(names)]
+    elif what < 0.25:
+        content = bytearray(parts[name])
+        content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+        parts[name] = bytes(content)
+    else:
+        buffer = io.BytesIO()
+        np.save(buffer, forged_array(rng, array))
+        parts[name] = buffer.getvalue()
+
+
+def forged_array(rng: random.Random, array: np.ndarray) -> np.ndarray:
+    """Another entry, shape or type."""
+    what = rng.choice(["entry", "entry", "shorter", "longer", "turned", "type"])
     if what == "entry" and array.size and array.dtype.kind in "if":
         array = array.copy()
         new = rng.choice([-1, 0, 1, 2, 100, 2**31 - 1, 0.5, 1e300, -1e300, np.nan, np.inf])
@@ -292,19 +362,9 @@ def forge_array(rng: random.Random, _: Any, parts: dict[str, bytes]) -> None:
         array = np.concatenate([array] * rng.randrange(2, 4))
     elif what == "turned":
         array = rng.choice([array.T, array.reshape(-1), array[None], array.reshape(-1)[:1]])
-    elif what == "type":
+    elif what == "type" and array.dtype != object:
         array = array.astype(rng.choice(["f4", "i4", "i8", "U5", "?", "c16", "f8"]))
-    elif what == "other":
-        parts[name] = parts[rng.choice(names)]
-        return
-    elif what == "bytes":
-        content = bytearray(parts[name])
-        content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
-        parts[name] = bytes(content)
-        return
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    parts[name] = buffer.getvalue()
+    return array
 
 
 def forge_structure(rng: random.Random, tree: Any, _: dict[str, bytes]) -> None:
@@ -335,18 +395,74 @@ def forge_structure(rng: random.Random, tree: Any, _: dict[str, bytes]) -> None:
 FORGERIES = [forge_setting, forge_setting, forge_array, forge_array, forge_structure]
 
 
-def forge(payload: bytes, rng: random.Random) -> bytes:
-    """Change one to three parts of a model."""
-    if rng.random() < 0.02:  # bytes of the archive itself
-        content = bytearray(payload)
-        for _ in range(rng.randrange(1, 4)):
-            content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
-        return bytes(content)
-    parts = members(payload)
-    tree = json.loads(parts.pop("schema.json"))
-    for _ in range(rng.choice([1, 1, 2, 3])):
-        rng.choice(FORGERIES)(rng, tree, parts)
-    return packed(parts | {"schema.json": json.dumps(tree).encode()})
+class Sound:
+    """A sound file, from which others are made."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload, self.parts = payload, members(payload)
+        self.tree = marshal.dumps(json.loads(self.parts.pop("schema.json")))  # copied the fastest
+
+    def forge(self, rng: random.Random) -> bytes:
+        """Change one to three parts of it."""
+        if rng.random() < 0.02:  # bytes of the archive itself
+            content = bytearray(self.payload)
+            for _ in range(rng.randrange(1, 4)):
+                content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+            return bytes(content)
+        parts, tree = dict(self.parts), marshal.loads(self.tree)
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            rng.choice(FORGERIES)(rng, tree, parts)
+        return packed(parts | {"schema.json": json.dumps(tree).encode()})
+
+
+class Loaded:
+    """A model that was loaded, whose parts are forged in place."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.model = _build(Path("m.unbag"), payload, (), {"unbag": "0"})
+        self.places = list(part_places(self.model))
+
+    def forge(self, rng: random.Random) -> list[tuple[Any, Any]]:
+        """Change one to three of its attributes and entries; return what was there."""
+        before = []
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            container, key = rng.choice(self.places)
+            before.append((container, copy.copy(container)))
+            try:
+                value = container[key]
+                if rng.random() < 0.1:
+                    del container[key]
+                elif rng.random() < 0.2:
+                    same = [p for p in self.places if p[1] == key] if rng.random() < 0.7 else []
+                    other, at = rng.choice(same or self.places)
+                    container[key] = other[at]
+                elif isinstance(value, np.ndarray) and rng.random() < 0.9:
+                    container[key] = forged_array(rng, value)
+                else:
+                    container[key] = forged_value(rng, value)
+            except (LookupError, ValueError, TypeError, OverflowError):
+                continue  # forged before, or an array that cannot be of this type
+        return before
+
+    def mend(self, before: list[tuple[Any, Any]]) -> None:
+        """Put everything back."""
+        for container, old in reversed(before):
+            container.clear()
+            container.update(old) if isinstance(container, dict) else container.extend(old)
+
+
+def part_places(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Every attribute, and every entry of lists and dictionaries."""
+    if isinstance(part, tuple):
+        for one in part:
+            yield from part_places(one)
+        return
+    own = part if isinstance(part, dict | list) else getattr(part, "__dict__", None)
+    if isinstance(part, type) or not isinstance(own, dict | list):
+        return
+    for key, value in own.items() if isinstance(own, dict) else enumerate(own):
+        yield own, key
+        yield from part_places(value)
 
 
 # --- trying them ----------------------------------------------------------------------------------
@@ -360,28 +476,65 @@ def try_file(payload: bytes, X: Any, save: bool = True) -> str:
         if "\n" in str(error) or "m.unbag" not in str(error):
             raise RuntimeError(f"not one sentence that names the file: {error}") from error
         return "refused"
-    if not hasattr(model, "decision_function"):
-        return "no model"
+    return try_model(model, X, save)
+
+
+def try_parts(loaded: Loaded, rng: random.Random, X: Any) -> str:
+    """Check and score a model with forged parts, and mend it."""
+    before = loaded.forge(rng)
     try:
-        scores = np.asarray(model.decision_function(X), dtype=float)
+        try:
+            check_parts(loaded.model)
+        except MemoryError:
+            raise
+        except Exception:  # as the loader takes it
+            return "refused"
+        return try_model(loaded.model, X, save=False)
+    finally:
+        loaded.mend(before)
+
+
+def try_model(model: Any, X: Any, save: bool) -> str:
+    """Score rows: what became of it."""
+    steps = getattr(model, "steps", None)
+    if not (steps or hasattr(model, "decision_function") or hasattr(model, "transform")):
+        return "no model"
+    try:  # features are made once, for both implementations
+        rows = model[:-1].transform(X) if steps else X
+        scores = output(model[-1] if steps else model, rows)
     except MemoryError:
         raise
     except Exception:  # an error of Python, whatever its kind, is an end that harms nobody
         return "does not score"
-    with np.errstate(all="ignore"):
+    found = "scores as it says"
+    if hasattr(model, "decision_function"):
         try:
-            expected = plain_scores(model, X)
+            expected = plain_scores(model[-1] if steps else model, rows)
         except Exception:
-            return "scores, and is beyond the second implementation"
+            expected, found = scores, "scores, and is beyond the second implementation"
         sound = np.isfinite(scores) & np.isfinite(expected)  # beyond the largest number, anything
         if not np.allclose(scores[sound], expected[sound], rtol=1e-6, atol=1e-8):
             raise RuntimeError(f"scores {scores} where the file says {expected}")
-    if not save:  # saving takes as long as all the rest
-        return "scores as it says"
-    again = _build(Path("m.unbag"), _serialise(model), (), {"unbag": "0"})
-    if not np.array_equal(again.decision_function(X), scores, equal_nan=True):
-        raise RuntimeError("another score when saved once more")
-    return "scores as it says"
+    if save:  # which takes as long as all the rest
+        again = _build(Path("m.unbag"), _serialise(model), (), {"unbag": "0"})
+        if not same(output(again, X), scores):
+            raise RuntimeError("another score when saved once more")
+    return found
+
+
+def output(model: Any, X: Any) -> Any:
+    """What a model makes of rows: scores, features, or names of categories among them."""
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), dtype=float)
+    found = model.transform(X)
+    return found.toarray() if hasattr(found, "toarray") else np.asarray(found)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether all entries are the same, where none is a number as well."""
+    if one.dtype == object:
+        return bool(pd.DataFrame(one).equals(pd.DataFrame(other)))
+    return bool(np.array_equal(one, other, equal_nan=True))
 
 
 def try_trees(model: Any, text: str, X: Any) -> str:
@@ -397,47 +550,58 @@ def try_trees(model: Any, text: str, X: Any) -> str:
     return "scores as it says"
 
 
-def work(
-    first: int, step: int, end: float, at: Any, counts: Any, findings: Path, trees: bool
-) -> None:
+def work(first: int, step: int, end: float, at: Any, counts: Any, options: Any) -> None:
     """Try every ``step``-th file from the first, as long as there is time."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, models, rows = sound_models()
-    sound = {name: _serialise(model) for name, model in models.items()}
-    for name, payload in sound.items():
-        found = try_file(payload, rows[name])
+    models, rows = sound_models()
+    sound = {name: Sound(_serialise(model)) for name, model in models.items()}
+    for name, file in sound.items():
+        found = try_file(file.payload, rows[name])
         if found != "scores as it says":
             raise RuntimeError(f"the sound file of {name}: {found}")
-    # kinds of small files more often: more files in the same time
-    names = [*sound, "alone", "trees", "trees", "three"]
-    number, sound_trees = first, models["trees"].trees_
+    names = [name for name, often in KINDS.items() for _ in range(often)]
+    if options.trees:
+        names = ["trees"]
+    number, sound_trees, loaded = first, models["trees"].trees_, dict[str, Loaded]()
     gc.disable()
-    while time.time() < end:
+    while time.time() < end and number < options.last:
         at.value = number
         if number % 500 < step:
+            for name, one in loaded.items():  # nothing may be left of what was forged
+                if not same(output(one.model, rows[name]), output(models[name], rows[name])):
+                    raise RuntimeError(f"the sound model of {name} scores otherwise by now")
             gc.collect()
         signal.setitimer(signal.ITIMER_PROF, LONGEST)  # nobody handles it: it ends the process
         rng = random.Random(number)
         name = names[number % len(names)]
         try:
-            if trees:
+            if options.trees:
                 text = sound_trees
                 for _ in range(rng.choice([1, 1, 2, 3])):
                     text = forge_trees(rng, text)
                 found = try_trees(models["trees"], text, rows["trees"])
+            elif options.parts:
+                if name not in loaded:
+                    loaded[name] = Loaded(sound[name].payload)
+                found = try_parts(loaded[name], rng, rows[name])
             else:
-                payload = forge(sound[name], rng)
+                payload = sound[name].forge(rng)
                 found = try_file(payload, rows[name], save=rng.random() < 0.1)
         except Exception:
             found = "FINDING"
-            (findings / f"{number}.txt").write_text(f"{name}\n{traceback.format_exc()}")
-        counts.put((first, found))
+            (options.findings / f"{number}.txt").write_text(f"{name}\n{traceback.format_exc()}")
+        counts[place(name, found)] += 1
         if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > LARGE:
             sys.exit("took too much memory")  # a finding; another process goes on
         number += step
+
+
+def place(kind: str, outcome: str) -> int:
+    """Where files of a kind that ended so are counted."""
+    return list(KINDS).index(kind) * len(OUTCOMES) + OUTCOMES.index(outcome)
 
 
 def main() -> int:
@@ -445,52 +609,54 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--parts", action="store_true", help="forge models that were loaded")
     parser.add_argument("--trees", action="store_true", help="forge the text of trees alone")
     parser.add_argument("--first", type=int, default=0, help="number of the first file")
+    parser.add_argument("--last", type=int, default=2**62, help="number behind the last")
     parser.add_argument(
         "--findings", type=Path, default=Path(tempfile.gettempdir()) / "unbag-findings"
     )
     options = parser.parse_args()
     options.findings.mkdir(exist_ok=True)
     spawn = multiprocessing.get_context("spawn")
-    end, counts, seen = time.time() + 60 * options.minutes, spawn.Queue(), Counter[str]()
-    begin = time.time()
+    begin, died = time.time(), 0
+    end = begin + 60 * options.minutes
 
-    def start(first: int) -> tuple[Any, Any]:
-        at = spawn.Value("q", first)
-        process = spawn.Process(
-            target=work,
-            args=(first, options.jobs, end, at, counts, options.findings, options.trees),
-        )
+    def start(first: int) -> tuple[Any, Any, Any]:
+        at, counts = spawn.Value("q", first), spawn.RawArray("q", len(KINDS) * len(OUTCOMES))
+        process = spawn.Process(target=work, args=(first, options.jobs, end, at, counts, options))
         process.start()
-        return process, at
+        return process, at, counts
 
     running = [start(options.first + i) for i in range(options.jobs)]
+    tried = [counts for _, _, counts in running]
     printed = begin
     while running:
         time.sleep(0.2)
-        while not counts.empty():
-            seen[counts.get()[1]] += 1
-        if time.time() > printed + 300:
-            printed = time.time()
-            print(f"{sum(seen.values()):,} files so far, {seen['FINDING']} findings", flush=True)
-        for i, (process, at) in reversed(list(enumerate(running))):
+        for i, (process, at, _) in reversed(list(enumerate(running))):
             if not process.is_alive():
                 process.join()
                 running.pop(i)
                 if process.exitcode != 0:
-                    seen["FINDING"] += 1
+                    died += 1
                     reason = f"ended the process: {process.exitcode}\n"
                     (options.findings / f"{at.value}.txt").write_text(reason)
                     if time.time() < end:
                         running.append(start(at.value + options.jobs))
-    while not counts.empty():
-        seen[counts.get()[1]] += 1
-    n, seconds = sum(seen.values()), time.time() - begin
-    print(f"{n:,} files in {seconds:.0f} s, {n / seconds:.0f} a second")
-    for what, count in seen.most_common():
-        print(f"{count:10,}  {what}")
-    return 1 if seen["FINDING"] else 0
+                        tried.append(running[-1][2])
+        if time.time() > printed + 300 or not running:
+            printed = time.time()
+            report(np.sum(tried, axis=0).reshape(len(KINDS), -1), died, printed - begin)
+    return 1 if died or sum(counts[place(k, "FINDING")] for counts in tried for k in KINDS) else 0
+
+
+def report(counts: np.ndarray, died: int, seconds: float) -> None:
+    """Print how many files of each kind ended how."""
+    n = counts.sum() + died
+    print(f"{n:,} files in {seconds:.0f} s, {n / seconds:.0f} a second; {died} ended the process")
+    table = pd.DataFrame(counts, index=list(KINDS), columns=OUTCOMES)
+    table.loc["all"] = table.sum()
+    print(table.to_string(), flush=True)
 
 
 if __name__ == "__main__":

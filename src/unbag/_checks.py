@@ -17,6 +17,13 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def check_number(value: Any, name: str) -> float:
+    """A finite number."""
+    if not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be a finite number, not {value!r}.")
+    return float(value)
+
+
 def check_positive(value: Any, name: str) -> float:
     """A finite number above 0."""
     if not isinstance(value, Real) or not 0 < float(value) < np.inf:

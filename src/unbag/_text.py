@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,23 @@ WIDTH = 96
 # Characters that turn the direction of what follows them, line separators and non-characters.
 _TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
 _BREAKING = {0x2028, 0x2029, 0xFFFE, 0xFFFF}
+
+# Where the URL of a database has a password: before the host, or in an option.
+_PASSWORD = re.compile(r"(://[^:/@]*):.*@")
+_SECRET = re.compile(r"([?&][^=&\s]*(?:pass|pwd|secret|token|key)[^=&\s]*=)[^&\s]*", re.IGNORECASE)
+
+
+def without_passwords(text: str) -> str:
+    """Write *** for passwords and the like in the URL of a database.
+
+    Examples
+    --------
+    >>> from unbag._text import without_passwords
+    >>> without_passwords("postgresql://ann:s3cr@t@host/db?sslpassword=x&mode=ro")
+    'postgresql://ann:***@host/db?sslpassword=***&mode=ro'
+    """
+    text = _PASSWORD.sub(r"\1:***@", text)
+    return _SECRET.sub(r"\1***", text)
 
 
 def shown(name: Any, longest: int | None = None) -> str:

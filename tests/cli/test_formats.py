@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from unbag.cli.output import command_line
 from unbag.tables.persistence import describe_model, load_model
 
 FAST = ["--model", "linear", "--folds", 0]
@@ -83,12 +84,16 @@ def test_urls_of_files_are_refused(call, known, folder, tmp_path):
 
 
 def test_passwords_stay_out_of_messages(call, known, folder, tmp_path):
-    url = "postgresql+nodriver://ann:s3cret@nowhere/visits"
-    out = ["-o", tmp_path / "m.unbag"]
-    result = call("fit", url, folder / "regions.csv", *known, *out, "--query", "select 1")
-    assert result.returncode == 1
-    assert "s3cret" not in result.stdout + result.stderr
-    assert "ann:***@nowhere" in result.stderr
+    out = ["-o", tmp_path / "m.unbag", "--query", "select 1"]
+    for url, left in {
+        "postgresql+nodriver://ann:s3cret@nowhere/visits": "ann:***@nowhere",
+        "postgresql+nodriver://nowhere/visits?sslPassword=s3cret&x=1": "sslPassword=***&x=1",
+    }.items():
+        result = call("fit", url, folder / "regions.csv", *known, *out)
+        assert result.returncode == 1
+        assert "s3cret" not in result.stdout + result.stderr
+        assert left in result.stderr
+    assert "s3c" not in command_line(["fit", "mysql://ann:s3c@s3c@nowhere/visits"])
 
 
 def test_drivers_that_are_missing_are_named(call, known, folder, tmp_path, monkeypatch):

@@ -33,6 +33,20 @@ def calls(functions):
     return pytest.mark.parametrize("function", functions.values(), ids=functions)
 
 
+@pytest.mark.parametrize("estimator", [DATA.X, "auto", LLPClassifier])
+def test_what_is_no_estimator(estimator):
+    with pytest.raises(
+        TypeError, match=r"^The estimator comes first.* not (ndarray|str|LLP\w+)\.$"
+    ):
+        metrics.cross_val_evaluate(estimator, DATA.X, DATA.y)
+
+
+@pytest.mark.parametrize("threshold", ["x", None, np.nan])
+def test_thresholds_that_are_none(threshold):
+    with pytest.raises(ValueError, match=r"^threshold must be a finite number, not "):
+        metrics.evaluate(DATA.y, SCORES, threshold=threshold)
+
+
 @calls({**BY_THRESHOLD, "evaluate": partial(metrics.evaluate, n_resamples=20)})
 def test_predictions_and_probabilities_at_threshold_zero(function):
     with pytest.raises(ValueError, match=r"class labels.*decision_function\(X\)"):

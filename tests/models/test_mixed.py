@@ -429,9 +429,23 @@ def test_words_of_errors():
         ({"groups": [[0], [0]]}, "groups"),
         ({"groups": [["x9"]]}, "x9"),
         ({"variances": {"other": 1.0}}, "other"),
+        ({"bag_effect": -1}, "^bag_effect must be a finite number of at least 0, not -1"),
+        ({"bag_effect": "yes"}, "^bag_effect must be one of 'auto', not 'yes'"),
+        ({"n_landmarks": 0}, "^n_landmarks must be a whole number of at least 1, not 0"),
+        ({"max_iter": 1.5}, "^max_iter must be a whole number of at least 1, not 1.5"),
+        ({"tol": "x"}, "^tol must be a positive number, not 'x'"),
     ]:
         with pytest.raises(ValueError, match=message):
             LLPClassifier(**settings).fit(data.X, data.y)
+    for table, message in [
+        (data.y, "^X is the target of bag_target; give an array or a data frame"),
+        ({"a": data.X[:, 0]}, "^X is a dict; give an array or a data frame"),
+        (pd.DataFrame(data.X, columns=["a", "a"]), "^X has more than one column 'a'.$"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            LLPClassifier().fit(table, data.y)
+    with pytest.raises(TypeError, match=r"^Column 'a' holds neither numbers, nor times, nor text"):
+        LLPClassifier().fit(pd.DataFrame({"a": [[1]] * 50}), data.y)
     frame = pd.DataFrame({"city": ["Rome", "Oslo"] * 25})
     model = LLPClassifier(kernel=None).fit(frame, data.y)
     with pytest.raises(ValueError, match="city"):
@@ -548,6 +562,13 @@ def test_majorities_alone_are_not_taken_for_label_shift():
     # the model allows for a small random intercept, which makes slopes steeper
     np.testing.assert_allclose(exact, np.append(model.intercept_, model.coef_), atol=0.05)
     assert model.coef_[0] @ slopes / (slopes @ slopes) == pytest.approx(1.0, abs=0.3)
+
+
+def test_devices_that_are_none():
+    pytest.importorskip("torch")
+    data = make_gaussian_bags(10, 5, random_state=0)
+    with pytest.raises(ValueError, match=r"^device='gpu' cannot be used here: [^\n]+$"):
+        LLPClassifier(kernel=None, device="gpu").fit(data.X, data.y)
 
 
 @pytest.mark.parametrize("groupings", [False, True])

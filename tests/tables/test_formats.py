@@ -402,6 +402,9 @@ def test_a_url_by_its_only_table_and_without_its_password(tmp_path):
     assert open_table(f"sqlite:///{tmp_path}/t.sqlite").names == list(people())
     secret = TableURL("nosuch://ann:s3cr@t@host/db")
     assert "s3cr" not in f"{secret} {secret!r}"
+    assert str(TableURL("a://h/db?user=u&password=s3cr&mode=ro")) == (
+        "a://h/db?user=u&password=***&mode=ro"
+    )
     with pytest.raises(ValueError, match=r"nosuch://ann:\*\*\*@host/db needs a driver") as caught:
         open_table(secret)
     assert "s3cr" not in str(caught.value)

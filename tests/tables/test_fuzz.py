@@ -1,8 +1,8 @@
 """Files that nobody meant to write: readers and the loader of models end in one sentence at worst.
 
 A few hundred examples, always the same. ``UNBAG_FUZZ=20000 pytest tests/tables/test_fuzz.py``
-tries so many of each kind, new ones every time; ``scripts/fuzz_model_files.py`` lets coverage guide
-them.
+tries so many of each kind, new ones every time; ``scripts/fuzz_model_files.py`` forges them in
+structure.
 """
 
 import copy

@@ -69,6 +69,9 @@ def test_functions_are_called_only_if_they_are_trusted(tmp_path):
     with pytest.raises(ValueError, match=re.escape(name)):
         load_model(path)
     assert load_model(path, trusted=[name]).model.func is first_column
+    for function in (first_column, np.zeros(1).tofile):  # whatever the types in the file
+        with pytest.raises(ValueError, match=r"^it calls .*(first_column|tofile);"):
+            check_parts(FunctionTransformer(function))
     logarithm = save_model(FunctionTransformer(np.log1p), tmp_path / "m.unbag")
     assert load_model(logarithm).model.func is np.log1p
 
@@ -126,6 +129,14 @@ def forged_scores(mixed, _):
 
 def forged_means(mixed, _):
     mixed[-1]._terms[0].means = mixed[-1]._terms[0].means[:1]
+
+
+def forged_texts(mixed, _):
+    mixed[-1]._terms[0].means = mixed[-1]._terms[0].means.astype("U5")
+
+
+def forged_posterior(mixed, _):
+    mixed[-1].covariance_ = mixed[-1].covariance_[:, :1]
 
 
 def forged_places(mixed, _):
@@ -224,6 +235,8 @@ FORGERIES = {
     forged_gaps: "missing_columns_ leads nowhere",
     forged_prior: "class_prior_ does not add up to 1",
     forged_objects: "whose means holds more than numbers",
+    forged_texts: "whose means holds more than numbers",
+    forged_posterior: "terms do not fit its columns or coefficients",
     forged_without: "without tol",
     forged_method: "decision_function is not a method",
     forged_type: "dtype='U1000000000'",
@@ -317,6 +330,10 @@ def test_a_network_that_is_larger_than_its_weights():
 
     model = LLPNeuralClassifier(max_epochs=1).fit(BAGS.X, BAGS.y)
     check_parts(model)
+    model.training_shares_ = model.training_shares_[None]
+    with pytest.raises(ValueError, match="training_shares_ does not fit the rest of it"):
+        check_parts(model)
+    model.training_shares_ = model.training_shares_[0]
     model.hidden = (10**6, 10**6)
     with pytest.raises(ValueError, match="more weights than there are in the file"):
         check_parts(model)

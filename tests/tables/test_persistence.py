@@ -440,9 +440,10 @@ class TestForeignAndDamagedFiles:
         with pytest.raises(ValueError, match=r"m\.unbag"):
             describe_model(forge(tmp_path / "m.unbag", b"?", **changes))
 
-    def test_header_of_deep_lists(self, tmp_path):
+    @pytest.mark.parametrize("header", ["[" * 400_000, f'{{"format": {"9" * 5000}}}'])
+    def test_headers_that_json_refuses(self, header, tmp_path):
         with zipfile.ZipFile(tmp_path / "m.unbag", "w") as archive:
-            archive.writestr("header.json", "[" * 400_000)
+            archive.writestr("header.json", header)
         with pytest.raises(ValueError, match="its header does not say so"):
             describe_model(tmp_path / "m.unbag")
 

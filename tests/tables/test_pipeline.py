@@ -102,3 +102,18 @@ def test_boosted_trees_need_two_bags_in_each_fold(table):
     X, y, _ = table
     with pytest.raises(ValueError, match=r"[Ff]old"):
         make_classifier("boosted").fit(X[:50], y[:50])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X.to_numpy(), "table with named columns, such as a DataFrame .*, not ndarray"),
+        (lambda _: "rows.csv", "table with named columns, such as a DataFrame .*, not str"),
+        (lambda X: X.set_axis(["a"] * X.shape[1], axis=1), "^X has more than one column 'a'.$"),
+    ],
+)
+def test_what_is_no_table(change, message):
+    X = pd.DataFrame({"a": range(60), "b": range(60)})
+    y = bag_target(np.repeat(range(10), 6), counts=np.repeat(range(5), 12))
+    with pytest.raises(ValueError, match=message):
+        make_classifier("linear").fit(change(X), y)

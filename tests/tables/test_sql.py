@@ -180,7 +180,24 @@ def test_every_dialect_writes_every_model(dialect):
     sql = select_statement(to_sql(model, dialect), dialect, table="a.b")
     quote = DIALECTS[dialect].quote
     assert sql.endswith(f"FROM {quote}a{quote}.{quote}b{quote}")
-    assert 'price "in" `€`'.replace(quote, 2 * quote) in sql
+    name, escape = 'price "in" `€`', "\\" if dialect == "bigquery" else quote
+    assert name.replace(quote, escape + quote) in sql
+
+
+def test_no_name_and_no_text_ends_its_quotes():
+    r"""In BigQuery a backslash escapes the quote behind it, which doubled ones would not undo."""
+    names = {
+        "duckdb": '"a\\""; x"',
+        "snowflake": '"a\\""; x"',
+        "postgresql": '"a\\""; x"',
+        "bigquery": '`a\\\\"; x`',
+    }
+    for dialect, expected in names.items():
+        assert Writer(dialect).name('a\\"; x') == expected
+    assert Writer("bigquery").name("a\\`; x\n") == "`a\\\\\\`; x\\n`"
+    assert Writer("spark").name("a\\`; x") == "`a\\``; x`"
+    for dialect, expected in {"duckdb": "'\\''; x'", "bigquery": "'\\\\\\'; x'"}.items():
+        assert Writer(dialect).string("\\'; x") == expected
 
 
 def test_mistakes_get_one_sentence():

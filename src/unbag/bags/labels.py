@@ -20,7 +20,7 @@ _FEW_ROWS = 20
 
 _NO_LABELS = (
     "y holds bags and their proportions, and this tool of scikit-learn needs one label per row; "
-    "use cv=unbag.BagKFold(5) for folds, scoring=unbag.evaluation.measures.SCORERS['roc_auc'] for "
+    "use cv=unbag.BagKFold(5) for folds, scoring=unbag.evaluation.SCORERS['roc_auc'] for "
     "scores, unbag.LLPEnsembleClassifier to vote or stack, and see docs/howto/pitfalls.md for others."
 )
 

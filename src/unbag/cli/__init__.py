@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,9 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (ValueError, ArithmeticError, MemoryError, ImportError, OSError) as error:
             say(f"unbag {name}: error: {safe(_words(error), one_line=True)}")
             return 1
+        except Exception as error:
+            if not isinstance(getattr(options, "model", None), Path):
+                raise
+            # a forged model can fail in any way
+            say(f"unbag {name}: error: {safe(_about_model(options.model, error), one_line=True)}")
+            return 1
         except KeyboardInterrupt:
             say(f"unbag {name}: interrupted")
             return 130
+
+
+def _about_model(path: Path, error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"the model in {path} cannot be used here: {type(error).__name__} in "
+        f"{Path(place.filename).name}, line {place.lineno}: {error}; the file is forged or of "
+        "another version, or this is a bug, which you should report"
+    )
 
 
 def _words(error: BaseException) -> str:

@@ -23,6 +23,7 @@ from unbag.bags.margins import MEMBERS, make_cells
 from unbag.cli.options import add_tables, by_commas, file_place, one_or_all
 from unbag.cli.output import need, say
 from unbag.cli.parser import Parser, add_parser
+from unbag.cli.records import check_records, read_schema
 from unbag.evaluation import Evaluation
 from unbag.tables import open_table
 from unbag.tables.column_types import (
@@ -382,7 +383,8 @@ def open_model(options: argparse.Namespace) -> tuple[Any, Schema, ModelFile]:
             f"{options.model} does not say which columns its model takes; save models with "
             "unbag fit, or with the schema of their table"
         )
-    return found.model, Schema.from_dict(found.schema), found
+    check_records(options.model, found.metadata)
+    return found.model, read_schema(options.model, found.schema), found
 
 
 def warn_of_known_bags(found: ModelFile, data: BagData) -> None:

@@ -19,6 +19,7 @@ from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_shared, table_place
 from unbag.cli.output import need, records, say, show_result
 from unbag.cli.parser import add_parser
+from unbag.cli.records import check_records, read_schema
 from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation.bag_effects import BagEffect, estimate_bag_effect
 from unbag.evaluation.checks import Check, check_columns
@@ -127,29 +128,33 @@ def _inspect_model(options: argparse.Namespace) -> int:
     if is_table_name(options.instances):
         options.parser.error("a table of rows needs one of bags: BAGS")
     about = describe_model(options.instances)
-    metadata, schema = about["metadata"], about["schema"] or {}
+    metadata, schema = about["metadata"], about["schema"]
+    check_records(options.instances, metadata)
     written = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    lines = [f"{metadata.get('model', 'A model')}, written {about['created']} by {written}."]
-    if "n_instances" in metadata:
-        lines.append(
-            f"Fitted to {counted(metadata['n_instances'], 'row')} in "
-            f"{counted(metadata['n_bags'], 'bag')}."
-        )
-    if metadata.get("training"):
-        lines.append(sentence(metadata["training"]["summary"]))
+    lines = [f"{metadata.get('model', 'A model')}, written {about.get('created')} by {written}."]
+    sizes = metadata.get("n_instances"), metadata.get("n_bags")
+    if None not in sizes:
+        lines.append(f"Fitted to {counted(sizes[0], 'row')} in {counted(sizes[1], 'bag')}.")
+    summary = (metadata.get("training") or {}).get("summary")
+    if summary:
+        lines.append(sentence(summary))
     given = [
         (_TABLES.get(name, name), ", ".join(map(str, value)) if isinstance(value, list) else value)
-        for name, value in metadata.get("fitted_with", {}).items()
+        for name, value in (metadata.get("fitted_with") or {}).items()
         if value not in (None, [], {}) and value is not False
     ]
     lines += ["", *table_lines(("option", "value"), given)] if given else []
-    if schema.get("columns"):
-        lines += ["", f"Bags by: {', '.join(schema['keys']) or '-'}"]
-        lines += _column_lines(schema["columns"])
+    if schema is not None:
+        known = read_schema(options.instances, schema).to_dict()
+        lines += ["", f"Bags by: {', '.join(known['keys']) or '-'}"]
+        lines += _column_lines(known["columns"])
     estimates = (metadata.get("evaluation") or {}).get("estimates", {})
     if estimates:
         rows = [
-            (name, *(f"{e[key]:.4f}" for key in ("value", "low", "high")))
+            (
+                name,
+                *("-" if n is None else f"{n:.4f}" for n in map(e.get, ("value", "low", "high"))),
+            )
             for name, e in estimates.items()
         ]
         lines += ["", "Estimated without labels, on held-out bags:"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 import sys
 from argparse import Namespace
@@ -15,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from unbag._optional import install_command
-from unbag._text import shown
-
-_PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
+from unbag._text import shown, without_passwords
 
 
 def safe(text: str, *, one_line: bool = False) -> str:
@@ -27,7 +24,7 @@ def safe(text: str, *, one_line: bool = False) -> str:
 
 def command_line(arguments: Sequence[str]) -> str:
     """Return a command as it was called, without passwords in URLs of databases."""
-    return "unbag " + shlex.join(_PASSWORD.sub(r"\1***@", word) for word in arguments)
+    return "unbag " + shlex.join(map(without_passwords, arguments))
 
 
 def show(text: str) -> None:

@@ -185,7 +185,8 @@ def _read_known_bags(
 ) -> BagData:
     """Read all rows with the counts of their bags, by the columns given to the fit."""
     fitted = found.metadata.get("fitted_with")
-    if not fitted:
+    needed = ("bag", "positives", "proportion", "bag_size", "noise", "exclude", "types", "percent")
+    if not fitted or not {*needed, "ignore", "hidden"} <= fitted.keys() or not fitted["bag"]:
         raise ValueError(
             f"{options.model} does not say what columns its bags had; --bag-totals is for models "
             "of unbag fit"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unbag._checks import check_number
 from unbag.bags.bags import Bags
 from unbag.evaluation.checks import (
     check_columns,
@@ -187,6 +188,7 @@ def _roc(
 
 def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, Measure]:
     """Measures of an evaluation, by name."""
+    check_number(threshold, "threshold")
     found: dict[str, Measure] = {
         "balanced_accuracy": Cost(threshold, complement=True),
         "accuracy": Cost(threshold, class_prior, complement=True),

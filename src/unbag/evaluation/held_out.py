@@ -113,6 +113,11 @@ def cross_fit(
     >>> cross_fit(LLPClassifier(kernel=None), data.X, data.y, cv=4).scores.shape
     (200,)
     """
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        given = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+        raise TypeError(
+            f"The estimator comes first, then X and y: an object such as unbag.LLPClassifier(), not {given}."
+        )
     score_fold = partial(_score_fold, X)
     parts, fold = map_folds(estimator, X, y, score_fold, cv=cv, n_jobs=n_jobs, verbose=verbose)
     return OutOfFold(parts, fold)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -84,6 +84,11 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _validate(self, X: Any, reset: bool, *, dtype: Any = _PRECISIONS, **how: Any) -> Any:
         """Validate X as scikit-learn does, and say what makes numbers of text and dates."""
         as_frame(X)  # a lazy one is refused
+        if fields_of(X) or (isinstance(X, Mapping) and not is_sparse(X)):
+            what = "the target of bag_target" if fields_of(X) else f"a {type(X).__name__}"
+            raise ValueError(
+                f"X is {what}; give an array or a data frame with a row for each instance."
+            )
         how = {"dtype": dtype, "accept_sparse": self._accept_sparse, **how}
         try:
             found = validate_data(self, X, reset=reset, **how)

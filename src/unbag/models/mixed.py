@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice
+from unbag._checks import check_choice, check_count, check_nonnegative, check_positive
 from unbag._outputs import by_instance
 from unbag.bags.bags import ANYTHING, Bags, check_bag_target
 from unbag.bags.groupings import check_groupings_target, grouping_names
@@ -266,6 +266,7 @@ class LLPClassifier(LogOddsClassifier):
         return copy(self)._fit(X, y, self)
 
     def _fit(self, X: Any, y: Any, start: LLPClassifier | None = None) -> Self:
+        self._check_settings()
         read = partial(check_bag_target, accept=ANYTHING)
         X, bags = self._check_both(X, y, read, check_contrast)
         if start is not None and not np.array_equal(start.classes_, self.classes_):
@@ -284,6 +285,7 @@ class LLPClassifier(LogOddsClassifier):
 
     def _fit_groupings(self, X: Any, y: Any) -> Self:
         """Fit to the joint likelihood of the counts of several groupings of the same rows."""
+        self._check_settings()
         X, groupings = self._check_both(X, y, check_groupings_target, check_groupings_contrast)
         encoder = TableEncoder().fit(X)
         rows = encoder.encode(X)
@@ -294,6 +296,17 @@ class LLPClassifier(LogOddsClassifier):
 
         self._train(encoder, rows, likelihood_of)
         return self
+
+    def _check_settings(self) -> None:
+        if self.kernel is not None:
+            check_choice(self.kernel, ("auto", "rbf"), "kernel")
+            check_count(self.n_landmarks, "n_landmarks")
+        if isinstance(self.bag_effect, str):
+            check_choice(self.bag_effect, ("auto",), "bag_effect")
+        else:
+            check_nonnegative(self.bag_effect, "bag_effect")
+        check_positive(self.tol, "tol")
+        check_count(self.max_iter, "max_iter")
 
     def _design(self, terms: list[Term], rows: EncodedRows, sizes: Any) -> Design:
         if self.device is None:
@@ -309,7 +322,8 @@ class LLPClassifier(LogOddsClassifier):
     ) -> None:
         self._encoder = encoder
         if start is None:
-            self._make_terms(encoder, rows)
+            n_landmarks = 0 if self.kernel is None else self.n_landmarks
+            self._terms = make_terms(encoder, rows, self.groups, n_landmarks, self.random_state)
         self._columns, n_columns = layout(self._terms)
         likelihood = likelihood_of(self._terms)
         components, variation = self._components((self._n_outputs, n_columns)), None
@@ -332,12 +346,6 @@ class LLPClassifier(LogOddsClassifier):
             max_iter=self.max_iter,
         )
         self._store(fit, likelihood)
-
-    def _make_terms(self, encoder: TableEncoder, rows: TrainingRows) -> None:
-        if self.kernel is not None:
-            check_choice(self.kernel, ("auto", "rbf"), "kernel")
-        n_landmarks = 0 if self.kernel is None else self.n_landmarks
-        self._terms = make_terms(encoder, rows, self.groups, n_landmarks, self.random_state)
 
     @property
     def function_(self) -> FittedFunction:
@@ -574,6 +582,7 @@ def fit_to_rows(
     likelihood_of: Callable[[list[Term]], Likelihood],
 ) -> None:
     """Fit a model whose classes and empirical prior are known to rows that may lie elsewhere."""
+    model._check_settings()
     model._train(encoder, rows, likelihood_of)
 
 

@@ -59,7 +59,7 @@ class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_ke
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
         """Learn from the columns of a table."""
-        as_frame(X)  # a lazy one is refused
+        check_table(X)
         validate_data(self, X, skip_check_array=True)
         self._fit(X)
         return self
@@ -67,7 +67,7 @@ class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_ke
     def transform(self, X: Any) -> Any:
         """Turn the columns of a table into an array."""
         check_is_fitted(self)
-        as_frame(X)
+        check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         return self._transform(X)
 
@@ -260,6 +260,15 @@ def _texts(frame: Any, name: Any) -> list[str]:
     return list(convert(as_pandas(frame, name), "category").fillna(""))
 
 
+def check_table(X: Any) -> None:
+    """Refuse what has no named columns, and lazy frames."""
+    if as_frame(X) is None:
+        raise ValueError(
+            "X must be a table with named columns, such as a DataFrame of pandas or polars, not "
+            f"{type(X).__name__}."
+        )
+
+
 def number_columns(frame: Any) -> list[str]:
     """Return the names of the columns that hold numbers, truth values or times."""
     return [name for name in _names(frame) if column_type(as_pandas(frame, name)) != "category"]
@@ -279,6 +288,7 @@ def _names(frame: Any) -> Any:
             "make_features takes a table with named columns, such as a DataFrame of pandas or "
             f"polars, not {type(frame).__name__}."
         )
+    as_frame(frame)  # names that are there twice are refused
     return frame.columns
 
 

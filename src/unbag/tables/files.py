@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 
 from unbag._files import check_place
 from unbag._optional import optional
-from unbag._text import listing
+from unbag._text import listing, without_passwords
 from unbag.tables.column_types import ColumnError
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -69,7 +69,7 @@ class TableURL:
         self.url = url
 
     def __str__(self) -> str:
-        return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", self.url)
+        return without_passwords(self.url)
 
     __repr__ = __str__
 

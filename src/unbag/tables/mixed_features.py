@@ -18,12 +18,12 @@ from unbag.tables.features import (
     TableTransformer,
     TfidfText,
     category_columns,
+    check_table,
     datetime_columns,
     finite_floats,
     number_columns,
     text_columns,
 )
-from unbag.terms.encoding import as_frame
 
 # Levels of a category that are in few rows are one level together.
 RARE = "(rare)"
@@ -51,7 +51,7 @@ class MixedFeatures(TableTransformer):
     def transform(self, X: Any) -> Any:
         """Turn the columns that were there in `fit` into a frame; others are ignored."""
         check_is_fitted(self)
-        as_frame(X)  # a lazy one is refused
+        check_table(X)
         if set(self.columns_) <= set(X.columns):
             X = X[self.columns_]
         return super().transform(X)

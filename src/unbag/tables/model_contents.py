@@ -92,6 +92,7 @@ _SHAPES = {
     "LLPBoostingClassifier": "start_coef_:o,f start_intercept_:o start_fill_:f classes_:k "
     "class_prior_:k empirical_prior_:k",
     "LLPEnsembleClassifier": "estimators_:e weights_:e",
+    "LLPNeuralClassifier": "classes_:k class_prior_:k empirical_prior_:k training_shares_:k",
 }
 # What may hold text.
 _NAMES = ("classes_", "columns", "feature_names_in_", "names")
@@ -312,7 +313,7 @@ def _check_shapes(part: Any, kind: str) -> None:
             continue
         rule, _, limit = rule.partition("<")
         array = value if isinstance(value, np.ndarray) else None
-        if array is not None and array.dtype.hasobject and name not in _NAMES:
+        if array is not None and array.dtype.kind not in "biuf" and name not in _NAMES:
             raise ValueError(f"it has a {kind} whose {name} holds more than numbers")
         shape = [len(value)] if array is None else list(array.shape)
         wanted = [
@@ -355,6 +356,7 @@ def _check_mixed(model: LLPClassifier) -> None:
         list(f.columns) == columns and n == n_columns,
         n_outputs == f.offset.size == (1 if len(model.classes_) == 2 else len(model.classes_)),
         f.theta.dtype.kind == f.offset.dtype.kind == "f",
+        model.covariance_ is None or model.covariance_.shape == (f.theta.size,) * 2,
     ]
     for term in f.terms:
         of_numbers = term.numbers if isinstance(term, KernelTerm) else [term]

@@ -332,9 +332,10 @@ def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ValueError(
             f"{path} is not a model file, or its end is missing: it holds no {HEADER}."
         )
+    content = _read_member(path, archive, HEADER)
     try:
-        header = json.loads(_read_member(path, archive, HEADER))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        header = json.loads(content)
+    except (ValueError, RecursionError):  # no JSON, or a number of thousands of digits
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{path} is not a model file: its header does not say so.")

@@ -115,10 +115,15 @@ class Schema:
         if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
             raise ValueError("This is not a schema that can be read: it does not say 'format': 1.")
         try:
-            columns = tuple(_read_column(entry) for entry in content["columns"])
+            entries = content["columns"]
+            if not isinstance(entries, list):
+                raise TypeError(f"a list of columns was expected, not {shown_value(entries)}")
+            columns = tuple(map(_read_column, entries))
             keys = _texts(content["keys"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"The schema is damaged: {error!r}.") from None
+        except KeyError as error:
+            raise ValueError(f"The schema is damaged: it lacks {error}.") from None
+        except TypeError as error:
+            raise ValueError(f"The schema is damaged: {error}.") from None
         names = Counter([*keys, *(column.name for column in columns)])
         twice = [name for name, count in names.items() if count > 1]
         if twice:
@@ -139,10 +144,13 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
 
 
 def _read_column(entry: Any) -> Column:
-    if entry["kind"] not in get_args(ColumnType):
-        raise ValueError(f"The schema has a column of unknown kind {shown_value(entry['kind'])}.")
+    if not isinstance(entry, Mapping):
+        raise TypeError(f"a column was expected, not {shown_value(entry)}")
+    kind: Any = entry["kind"]
+    if kind not in get_args(ColumnType):
+        raise ValueError(f"The schema has a column of unknown kind {shown_value(kind)}.")
     values = None if entry["values"] is None else _texts(entry["values"])
-    return Column(_texts([entry["name"]])[0], entry["kind"], values, bool(entry["missing"]))
+    return Column(_texts([entry["name"]])[0], kind, values, bool(entry["missing"]))
 
 
 def _texts(values: Any) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class SqlDialect(NamedTuple):
     single: str | None = None  # to single precision and back, where the engine has that type
     smaller: str = "LEAST"  # of two numbers
     larger: str = "GREATEST"
+    escaped_names: bool = False  # whether a backslash begins an escape sequence there, too
 
 
 DIALECTS: dict[str, SqlDialect] = {
@@ -70,6 +71,7 @@ DIALECTS: dict[str, SqlDialect] = {
         backslashes=True,
         double="CAST({} AS FLOAT64)",
         text="CAST({} AS STRING)",
+        escaped_names=True,
     ),
     "snowflake": SqlDialect("(DATE_PART(EPOCH_MICROSECOND, {}) / 1000000e0)", backslashes=True),
 }
@@ -103,6 +105,8 @@ class Writer:
         """An identifier."""
         _check_characters(name)
         quote = self.dialect.quote
+        if self.dialect.escaped_names:
+            return f"{quote}{_escaped(name, quote)}{quote}"
         return f"{quote}{name.replace(quote, 2 * quote)}{quote}"
 
     def string(self, text: str) -> str:
@@ -110,8 +114,7 @@ class Writer:
         _check_characters(text)
         if not self.dialect.backslashes:
             return "'" + text.replace("'", "''") + "'"
-        for plain, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r")):
-            text = text.replace(plain, escaped)
+        text = _escaped(text, "'")
         return f"'{text}'"
 
     def column(self, name: str, kind: str) -> Raw:
@@ -142,6 +145,13 @@ class Writer:
         """The exponential, of what is neither an overflow nor an error of underflow."""
         smaller, larger = self.dialect.smaller, self.dialect.larger
         return f"EXP({larger}({smaller}({value}, 700e0), (-700e0)))"
+
+
+def _escaped(text: str, quote: str) -> str:
+    """Text in which backslashes, quotes and line ends are escape sequences."""
+    for plain, escaped in (("\\", "\\\\"), (quote, f"\\{quote}"), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(plain, escaped)
+    return text
 
 
 class Feature:

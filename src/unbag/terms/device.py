@@ -39,6 +39,9 @@ class DeviceDesign(Design):
                 f"The device {device!r} has no room for the design matrix, {size:.1f} GB; with fewer "
                 "n_landmarks it is smaller, and without device= it is not kept."
             ) from None
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"device={device!r} cannot be used here: {reason}") from None
 
     def scores(self, theta: Floats) -> Floats:  # noqa: D102
         there = self._tensor(theta)

@@ -223,7 +223,12 @@ def is_sparse(X: Any) -> bool:
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """Give a data frame of any library as narwhals has it, None for other tables."""
-    found = nw.from_native(X, pass_through=True)
+    try:
+        found = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = list(X.columns)
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has more than one column {twice!r}.") from None
     if isinstance(found, nw.LazyFrame):
         raise ValueError("X is a lazy frame, whose rows have no order yet: call collect() first.")
     return found if isinstance(found, nw.DataFrame) else None
@@ -256,7 +261,12 @@ def _numbers(column: nw.Series[Any]) -> Floats:
     elif isinstance(column.dtype, (nw.Datetime, nw.Date)):
         column = column.cast(nw.Datetime("us")).dt.timestamp("us").cast(nw.Float64()) / 1e6
     if isinstance(column.dtype, nw.Object):
-        found = [np.nan if value is None else float(value) for value in column.to_list()]
+        try:
+            found = [np.nan if value is None else float(value) for value in column.to_list()]
+        except TypeError as error:
+            raise TypeError(
+                f"Column {column.name!r} holds neither numbers, nor times, nor text: {error}."
+            ) from None
         values = np.array(found, dtype=float)
     else:
         try:
