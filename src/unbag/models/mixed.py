@@ -145,7 +145,8 @@ class LLPClassifier(LogOddsClassifier):
         Posterior covariance of the constant and the coefficients of standardised columns, with
         the uncertainty of the variances. None if there are more than 1,500 coefficients.
     n_informative_bags_ : float
-        Number of equally weighted bags that carry as much information; degrees of freedom of intervals.
+        Number of equally weighted bags that carry as much information, less what the estimate of bag
+        effects takes; degrees of freedom of intervals.
     log_marginal_likelihood_ : float
         Laplace approximation; compares models of the same bags.
     dispersion_ : float

@@ -501,7 +501,7 @@ def count_informative_bags(
         own = np.maximum(table.leverages, 0.0) / total
         says += own
         taken += float((own * by_effects / total).sum())
-    return float(says.sum() ** 2 / max((says**2).sum(), 1e-300)) - taken
+    return max(float(says.sum() ** 2 / max((says**2).sum(), 1e-300)) - taken, 1.0)
 
 
 def _regular(H: Floats | None, shape: tuple[int, int]) -> Floats:
