@@ -496,7 +496,7 @@ def try_parts(loaded: Loaded, rng: random.Random, X: Any) -> str:
 
 def try_model(model: Any, X: Any, save: bool) -> str:
     """Score rows: what became of it."""
-    steps = getattr(model, "steps", None)
+    steps = hasattr(model, "steps")
     if not (steps or hasattr(model, "decision_function") or hasattr(model, "transform")):
         return "no model"
     try:  # features are made once, for both implementations
@@ -509,7 +509,7 @@ def try_model(model: Any, X: Any, save: bool) -> str:
     found = "scores as it says"
     if hasattr(model, "decision_function"):
         try:
-            expected = plain_scores(model[-1] if steps else model, rows)
+            expected = np.asarray(plain_scores(model[-1] if steps else model, rows), dtype=float)
         except Exception:
             expected, found = scores, "scores, and is beyond the second implementation"
         sound = np.isfinite(scores) & np.isfinite(expected)  # beyond the largest number, anything
