@@ -34,7 +34,7 @@ _SMALL_GAIN = 10.0
 SMALL_EFFECT = 0.01
 
 # Least and largest part of a change of τ², φ or the weight of label shift that is made at once.
-_SHARES = (0.25, 2.0)
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 0.25, 2.0
 
 # Squared distance, in posterior standard deviations, within which information is used again.
 _STALE = 0.05
@@ -310,10 +310,10 @@ def maximise(
             if tables:
                 found_effect, found_shift = estimate_bag_variance(tables, effect)
         off = found_effect - effect, np.log(found / phi), found_shift - label_shift
-        moved = max(abs(off[0]) / (effect + SMALL_EFFECT), abs(off[1]), abs(off[2]))
         change, stretch, turn = (one.towards(own) for one, own in zip(secants, off, strict=True))
         change = 0.0 if abs(change) < 0.1 * tol * (effect + SMALL_EFFECT) else change
-        turn = 0.0 if abs(off[2]) < tol else turn
+        turn = 0.0 if abs(turn) < tol else turn
+        moved = max(abs(stretch), abs(change) / (effect + SMALL_EFFECT), abs(turn))
         if settled and moved < tol:
             converged = True
             break
@@ -387,7 +387,7 @@ class _Secant:
     """Steps of an estimate to where it changes no more, by its last change and step."""
 
     def __init__(self) -> None:
-        self._change, self._step = 0.0, 0.0
+        self._change, self._step, self._most = 0.0, 0.0, _MOST_AT_ONCE
 
     def towards(self, change: float) -> float:
         """How far to go at once: less where changes go to and fro, more where they are alike."""
@@ -395,8 +395,11 @@ class _Secant:
             return 0.0
         bent, share = self._change - change, 1.0
         if bent * self._step > 0:
-            share = float(np.clip(self._step / bent, *_SHARES))
-        self._change, self._step = change, share * change
+            share = max(self._step / bent, _LEAST_AT_ONCE)
+        if change * self._change < 0:
+            # where nothing is a fixed point, as at a jump, steps have to end
+            self._most *= 0.7
+        self._change, self._step = change, min(share, self._most) * change
         return self._step
 
 
