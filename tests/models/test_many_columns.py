@@ -91,3 +91,20 @@ def test_three_classes_and_a_sparse_matrix_of_many_columns():
     np.testing.assert_allclose(
         model.predict_proba(X).mean(axis=0), np.bincount(labels) / 900, atol=0.01
     )
+
+
+def test_traces_of_a_category_of_many_levels_settle_and_are_right(monkeypatch):
+    rng = np.random.default_rng(0)
+    bag, level = np.arange(18_000) // 30, rng.integers(0, 1200, 18_000)
+    x = rng.normal(size=18_000) + 0.5 * rng.normal(size=600)[bag]
+    labels = rng.random(18_000) < expit(x + rng.normal(size=1200)[level] - 1)
+    X = pd.DataFrame({"x": x, "level": [f"l{i}" for i in level]})
+    y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
+    dense = LLPClassifier(kernel=None).fit(X, y)
+    monkeypatch.setattr("unbag.models.mixed.MOST_COEFFICIENTS", 1000)
+    model = LLPClassifier(kernel=None).fit(X, y)
+    assert model.converged_
+    assert model.n_iter_ < 30
+    found, expected = (one.terms_[1].degrees_of_freedom for one in (model, dense))
+    # six random signs have a standard error of sqrt(2/6 df)
+    assert found == pytest.approx(expected, abs=3 * np.sqrt(expected / 3))

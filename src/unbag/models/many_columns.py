@@ -33,8 +33,9 @@ from unbag.models.variances import Posterior, VarianceComponents
 # Random signs by which traces are estimated.
 _PROBES = 6
 
-# A basis ends where the residual of (I + M)x = b is this share of b, or at so many vectors.
-_PRECISION = 0.02
+# A basis ends where the residual of (I + M)x = b is this share of b and one vector more changes traces
+# by no more than so much, relatively, or at so many vectors.
+_PRECISION, _TRACES = 0.02, 0.001
 _MOST_VECTORS = 60
 
 # Information of constants over that of their prior, which is flat.
@@ -96,7 +97,7 @@ def maximise_by_products(
         likelihood = likelihood.with_label_shift(label_shift)
     at = likelihood.derivatives(theta, False)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, theta.size))
-    converged, n_iter = False, 0
+    converged, n_iter, least = False, 0, 0
     while True:
         S = np.tile(components.precision, len(theta))
         times = likelihood.products(theta)
@@ -106,7 +107,9 @@ def maximise_by_products(
             return times((x * scale).reshape(-1, *shape)).reshape(len(x), -1) * scale
 
         slope = at.gradient.ravel() - S * theta.ravel()
-        krylov = lanczos(matrix, np.vstack([slope * scale, signs]))
+        # a basis never gets smaller, so that traces move as smoothly as variances
+        krylov = lanczos(matrix, np.vstack([slope * scale, signs]), least=least)
+        least = len(krylov.basis)
         step = krylov.apply(lambda values: 1.0 / (1.0 + values))[0] * scale
         gain = float(slope @ step)
         used = (signs * krylov.apply(lambda values: values / (1.0 + values))[1:]).mean(axis=0)
@@ -156,7 +159,9 @@ def maximise_by_products(
     )
 
 
-def lanczos(matrix: Callable[[Floats], Floats], b: Floats, precision: float = _PRECISION) -> Krylov:
+def lanczos(
+    matrix: Callable[[Floats], Floats], b: Floats, precision: float = _PRECISION, least: int = 0
+) -> Krylov:
     """A basis for functions of a symmetric matrix M times some vectors.
 
     Parameters
@@ -166,6 +171,8 @@ def lanczos(matrix: Callable[[Floats], Floats], b: Floats, precision: float = _P
     b : ndarray of shape (n_vectors, n)
     precision : float
         Norm of the residual of (I + M)x = b over that of b at the end.
+    least : int
+        Fewest vectors of the basis.
 
     Examples
     --------
@@ -182,7 +189,7 @@ def lanczos(matrix: Callable[[Floats], Floats], b: Floats, precision: float = _P
     q, before = b / np.maximum(norms, 1e-300)[:, None], np.zeros_like(b)
     most = min(_MOST_VECTORS, b.shape[1])
     T = np.zeros((len(b), most, most))
-    basis, link = [], np.zeros(len(b))
+    basis, link, trace = [], np.zeros(len(b)), 0.0
     for i in range(most):
         basis.append(q)
         rest = matrix(q) - link[:, None] * before
@@ -192,7 +199,10 @@ def lanczos(matrix: Callable[[Floats], Floats], b: Floats, precision: float = _P
         values, vectors = np.linalg.eigh(T[:, : i + 1, : i + 1])
         values = np.maximum(values, 0.0)
         last = np.abs((vectors[:, i] * vectors[:, 0] / (1.0 + values)).sum(axis=1))
-        if i + 1 == most or (link * last <= precision).all():
+        found = float((vectors[:, 0] ** 2 * values / (1.0 + values)).sum())
+        close = abs(found - trace) <= _TRACES * found and (link * last <= precision).all()
+        trace = found
+        if i + 1 == most or (i + 1 >= least and close):
             break
         # a basis that is complete goes on with zeros
         link = np.where(link > 1e-10 * (1.0 + np.abs(values).max(axis=1)), link, 0.0)

@@ -34,7 +34,7 @@ _SMALL_GAIN = 10.0
 SMALL_EFFECT = 0.01
 
 # Least and largest part of a change of τ², φ or the weight of label shift that is made at once.
-_SHARES = (0.25, 2.0)
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 0.25, 2.0
 
 # Squared distance, in posterior standard deviations, within which information is used again.
 _STALE = 0.05
@@ -317,10 +317,10 @@ def maximise(
             if tables:
                 found_effects, found_shift = estimate_bag_variance(tables, effects, 0.01 * tol)
         off = found_effects - effects, np.log(found / phi), found_shift - label_shift
-        rise = np.abs(off[0]).max(initial=0.0) / (_mean(effects) + SMALL_EFFECT)
-        moved = max(rise, abs(off[1]), abs(off[2]))
         change, stretch, turn = (one.towards(own) for one, own in zip(secants, off, strict=True))
-        turn = 0.0 if abs(off[2]) < tol else turn
+        rise = np.abs(change).max(initial=0.0) / (_mean(effects) + SMALL_EFFECT)
+        turn = 0.0 if abs(turn) < tol else turn
+        moved = max(abs(stretch), rise, abs(turn))
         if settled and moved < tol:
             converged = True
             break
@@ -398,7 +398,7 @@ class _Secant:
     """Steps of estimates to where they change no more, by their last change and step."""
 
     def __init__(self) -> None:
-        self._change, self._step = np.zeros(1), np.zeros(1)
+        self._change, self._step, self._most = np.zeros(1), np.zeros(1), _MOST_AT_ONCE
 
     def towards(self, change: Any) -> Any:
         """How far to go at once: less where changes go to and fro, more where they are alike."""
@@ -407,8 +407,11 @@ class _Secant:
         bent, share = self._change - change, 1.0
         along = float(np.sum(bent * self._step))
         if along > 0:
-            share = float(np.clip(along / np.sum(bent**2), *_SHARES))
-        self._change, self._step = change, share * change
+            share = max(along / float(np.sum(bent**2)), _LEAST_AT_ONCE)
+        if np.sum(change * self._change) < 0:
+            # where nothing is a fixed point, as at a jump, steps have to end
+            self._most *= 0.7
+        self._change, self._step = change, min(share, self._most) * change
         return self._step
 
 

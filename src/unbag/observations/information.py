@@ -399,13 +399,19 @@ class CountObservation:
         mean = mean / mean.sum(axis=0)
         variance, rows = _class_covariance(mean), self._segments
         noise = np.moveaxis(self._noise, 0, -1) + self._noise_of_sets(scores, rows.sum(variance))
-        D = variance
+        D, moving = variance.copy(), np.ones(len(self.lengths), dtype=bool)
         for _ in range(_MOST_STEPS):
-            spread = _half_inverse(rows.sum(D) + noise)
-            U = np.einsum("acj,crj->arj", D, rows.spread(spread), optimize=True)
-            step = variance + np.einsum("arj,crj->acj", U, U, optimize=True) - D
-            D = D + step
-            if np.abs(step).max() < _SETTLED:
+            # few bags are slow
+            own = np.repeat(moving, self.lengths)
+            some = Segments(self.lengths[moving], self.multiplicity[own].astype(np.int64))
+            now = D[..., own]
+            spread = some.spread(_half_inverse(some.sum(now) + noise[..., moving]))
+            U = np.einsum("acj,crj->arj", now, spread, optimize=True)
+            found = variance[..., own] + np.einsum("arj,crj->acj", U, U, optimize=True)
+            D[..., own] = found
+            left = np.abs(found - now).reshape(-1, now.shape[-1]).max(axis=0) >= _SETTLED
+            moving[moving] = some.sum(left.astype(float)) > 0
+            if not moving.any():
                 break
         spread = _half_inverse(rows.sum(D) + noise)
         U = np.einsum("acj,crj->arj", D, rows.spread(spread), optimize=True)
