@@ -289,7 +289,7 @@ def test_folds_whose_bags_are_alike_say_nothing():
 
 
 def test_the_published_settings():
-    model = METHODS["lmmcm-paper"].make()
+    model = METHODS["lmmcm-paper"].estimator
     assert list(model.alphas) == pytest.approx([1, 0.1, 0.01, 1e-3, 1e-4, 1e-5])
     chosen = (model.cv, model.selection, model.gamma, model.weights, model.correction, model.loss)
     assert chosen == (5, "folds", "scale", "pairs", "none", "logistic")
@@ -309,7 +309,6 @@ def test_the_published_settings():
         ({"loss": "zero_one"}, "measures a classifier but cannot train one"),
         ({"correction": "clip"}, "correction must be one of"),
         ({"training_prior": "best"}, "training_prior must be one of"),
-        ({"training_prior": "convex", "loss": "hinge"}, "moves scores by log-odds"),
         ({"training_prior": "pooled", "class_prior": (0, 1)}, "class_prior positive"),
         ({"alpha": 0.0}, "alpha must be a positive number"),
         ({"tol": 0.0}, "tol must be a positive number"),
@@ -322,7 +321,7 @@ def test_wrong_settings_are_named(settings, message):
 
 def test_what_is_for_two_classes_is_said():
     three = np.arange(len(DATA.X)) % 3
-    for settings in ({"weights": "pairs"}, {"training_prior": "convex"}, {"loss": "hinge"}):
+    for settings in ({"weights": "pairs"}, {"loss": "hinge"}):
         with pytest.raises(ValueError, match="is for two classes and there are 3"):
             LMMCMClassifier(**settings).fit(DATA.X, three)
 
