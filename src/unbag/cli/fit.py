@@ -45,7 +45,7 @@ from unbag.defaults import FEWEST_BAGS
 from unbag.evaluation import cross_val_evaluate
 from unbag.evaluation.checks import check_features
 from unbag.evaluation.drift import make_monitoring_reference
-from unbag.evaluation.held_out import OutOfFold, cross_fit
+from unbag.evaluation.held_out import OutOfFold, cross_fit, posterior_draws
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.models.summary import term_table
 from unbag.reports import model_report
@@ -201,6 +201,7 @@ def _fit_bags(options: argparse.Namespace) -> int:
     if options.folds and counts_known:
         how: dict[str, Any] = {
             "out_of_fold": trained.out_of_fold,
+            "draws": posterior_draws(pipeline, data.X),
             "threshold": 0.0 if trained.rule is None else trained.rule.score_threshold,
             "random_state": options.seed,
         }
@@ -253,7 +254,7 @@ def _train(options: argparse.Namespace, data: BagData, counts_known: bool) -> _T
         n_units = (~bags.labelled).sum() + bags.sizes[bags.labelled].sum()
         n_folds = min(options.folds, int(n_units))
         if n_folds > 1:
-            out_of_fold = cross_fit(pipeline, data.X, data.y, cv=n_folds)
+            out_of_fold = cross_fit(pipeline, data.X, data.y, cv=n_folds, warm_start=True)
     if len(pipeline.classes_) > 2:
         return _Trained(pipeline, None, out_of_fold)
     # without folds, by the probabilities of the training rows

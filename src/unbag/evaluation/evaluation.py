@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from unbag._checks import check_number
 from unbag.bags.bags import Bags
@@ -62,7 +63,7 @@ from unbag.evaluation.uncertainty import (
     widen,
     with_limits,
 )
-from unbag.model_selection.fitted import last_step, log_odds_of, train_again
+from unbag.model_selection.fitted import last_step, log_odds_of
 
 ByAssumption = dict[str, dict[str, Estimate]]
 
@@ -402,7 +403,7 @@ def cross_val_evaluate(
     if out_of_fold is None:
         out_of_fold = cross_fit(estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose)
     if draws is None and hasattr(last_step(estimator), "sample_decision_function"):
-        draws = posterior_draws(train_again(estimator, X, y), X)
+        draws = posterior_draws(clone(estimator).fit(X, y), X)
     features = check_features(y, X, estimator, feature_names)
     drawn = None if draws is None else np.asarray(draws, dtype=float)
     rows = ScoredRows.from_folds(y, out_of_fold, features, drawn)

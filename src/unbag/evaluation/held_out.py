@@ -78,22 +78,30 @@ class OutOfFold:
 
 
 def cross_fit(
-    estimator: Any, X: Any, y: Any, *, cv: Any = 5, n_jobs: int | None = None, verbose: int = 0
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    warm_start: bool = False,
+    n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> OutOfFold:
     """Score every bag by a model that was trained without it.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        It is cloned for every fold. If an `LLPClassifier` is fitted already, models of the folds keep its
-        terms, and a pipeline the features before it: these depend on no counts. They start from its
-        coefficients, and take a fraction of the time.
+        It is cloned for every fold.
     X : array, sparse matrix or data frame with n_instances rows
         The instances.
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions.
     cv : int, splitter or iterable, default=5
         Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`.
+    warm_start : bool, default=False
+        Whether an `LLPClassifier` that is fitted to these rows, alone or at the end of a pipeline, is trained
+        again by its ``refit``: features and terms, which depend on no counts, stay as they are.
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
@@ -119,8 +127,8 @@ def cross_fit(
             f"The estimator comes first, then X and y: an object such as unbag.LLPClassifier(), not {given}."
         )
     score_fold = partial(_score_fold, X)
-    parts, fold = map_folds(estimator, X, y, score_fold, cv=cv, n_jobs=n_jobs, verbose=verbose)
-    return OutOfFold(parts, fold)
+    how = {"cv": cv, "warm_start": warm_start, "n_jobs": n_jobs, "verbose": verbose}
+    return OutOfFold(*map_folds(estimator, X, y, score_fold, **how))
 
 
 def _score_fold(everyone: Any, model: Any, X: Any) -> FoldScores:

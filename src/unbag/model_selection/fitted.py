@@ -20,9 +20,9 @@ def last_step(model: Any) -> Any:
 
 
 def train_again(model: Any, X: Any, y: Any) -> Any:
-    """Train on other bags: a fitted model with `refit` keeps its features, of others a clone is fitted."""
+    """Train a fitted model on other bags: by `refit` with its features if it has that, or a clone."""
     last = last_step(model)
-    if not hasattr(last, "refit") or not hasattr(last, "classes_"):
+    if not hasattr(last, "refit"):
         return clone(model).fit(X, y)
     if last is model:
         return model.refit(X, y)

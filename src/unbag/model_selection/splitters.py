@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit
 from sklearn.utils import _safe_indexing, check_random_state
 
@@ -259,6 +260,7 @@ def map_folds(
     function: Callable[[Any, Any], Any],
     *,
     cv: Any = 5,
+    warm_start: bool = False,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[list[Any], Ints]:
@@ -267,15 +269,21 @@ def map_folds(
     cut_by_folds(check_bag_target(y), held)
     check_held_once(held)
     jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_and_call)(estimator, X, y, out, function) for out in held
+        delayed(_fit_and_call)(estimator, X, y, out, function, warm_start) for out in held
     )
     found = list(progress_bar(jobs, verbose=verbose, total=len(held), desc="folds", unit="fold"))
     return found, held.argmax(axis=0)
 
 
 def _fit_and_call(
-    estimator: Any, X: Any, y: Any, out: Bools, function: Callable[[Any, Any], Any]
+    estimator: Any,
+    X: Any,
+    y: Any,
+    out: Bools,
+    function: Callable[[Any, Any], Any],
+    warm_start: bool,
 ) -> Any:
     train, test = np.flatnonzero(~out), np.flatnonzero(out)
-    model = train_again(estimator, _safe_indexing(X, train), y[train])
+    rows = _safe_indexing(X, train), y[train]
+    model = train_again(estimator, *rows) if warm_start else clone(estimator).fit(*rows)
     return function(model, _safe_indexing(X, test))
