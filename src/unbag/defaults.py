@@ -28,7 +28,7 @@ KERNEL_LEFT_OUT = 1e-4
 """Proportion of the variance of kernel features that is dropped, for fewer columns."""
 
 MISFIT = 0.2
-"""Relative error of slopes that counts as no evidence against either assumption, when bag effects are estimated. | effect_intervals"""
+"""Prior standard deviation of the relative error of slopes, when bag effects are estimated. | coverage"""
 
 BAG_EFFECT_SD = 0.5
 """Standard deviation of the half-normal prior of τ, that of random intercepts. With 1, classes that are far apart in 16 bags of 15 rows are taken for bag effects. | coverage"""
