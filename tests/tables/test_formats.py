@@ -198,7 +198,9 @@ def test_the_first_letter_beyond_ascii_decides(n_plain, encoding, tmp_path):
 def test_utf_16_without_a_mark(encoding, tmp_path):
     path = tmp_path / "t.csv"
     people().to_csv(path, index=False, encoding=encoding)
-    assert open_table(path).read(["Straße"])["Straße"].tolist() == people()["Straße"].tolist()
+    # a missing street is None or NaN, by the version of pandas
+    found, expected = (table["Straße"].fillna("") for table in (open_table(path).read(), people()))
+    assert found.tolist() == expected.tolist()
 
 
 def test_a_title_above_the_header_is_named(tmp_path):
