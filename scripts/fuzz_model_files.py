@@ -45,7 +45,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
-from unbag.terms.sparse import SparseTerm
 
 from unbag import LLPBoostingClassifier, LLPClassifier, LLPEnsembleClassifier
 from unbag.datasets import make_gaussian_bags
@@ -56,7 +55,7 @@ from unbag.tables.features import make_features
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.model_contents import check_parts
 from unbag.tables.persistence import _build, _serialise
-from unbag.terms.columns import CategoryTerm
+from unbag.terms.columns import CategoryTerm, SparseTerm
 from unbag.terms.kernel import KernelTerm
 
 LIMIT = 3 << 30  # bytes of memory that a process may have

@@ -1,7 +1,9 @@
 """What files around the package say agrees with the package."""
 
+import ast
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,12 @@ def test_actions_are_pinned_by_hash(path):
     used = re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))
     assert used
     assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one) for one in used)
+
+
+def test_scripts_import_what_is_there():
+    for path in sorted((ROOT / "scripts").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("unbag"):
+                module = import_module(node.module)
+                for name in node.names:
+                    assert hasattr(module, name.name), f"{path.name}: {node.module}.{name.name}"
